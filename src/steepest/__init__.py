@@ -1,0 +1,1 @@
+"""Active learning by gradient norm."""

@@ -1,0 +1,111 @@
+"""Every error and warning that this library raises.
+
+::
+
+    SteepestError
+    ├── InputError (ValueError)        an argument cannot be used as it is
+    │   ├── UnknownNameError           no strategy, option, key … of that name; says the nearest
+    │   ├── ConfigError                a configuration file or value is not valid
+    │   └── NonFiniteError             NaN or infinity in inputs, weights or scores
+    ├── ModelError                     the model cannot be scored as it stands
+    ├── DataError                      a data set is missing, incomplete or damaged
+    ├── HiddenLabelError               the label of an unlabelled sample was read
+    ├── PoolError                      a pool cannot make that change of state
+    ├── JournalError                   a journal or record on disk is damaged
+    ├── RunFolderError                 a run folder belongs to something else, or is in use
+    └── MissingExtraError (ImportError)  an optional package is needed
+
+    SteepestWarning (UserWarning)
+    ├── RegimeWarning                  the score ranks the most uncertain samples last
+    ├── SkippedFilesWarning            files of a folder could not be read
+    └── DroppedEntryWarning            a half-written last entry of a journal was set aside
+
+The command line prints the message of a ``SteepestError`` on one line and exits with code 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SteepestError(Exception):
+    """Base of all errors raised on purpose; the message says the remedy."""
+
+
+class InputError(SteepestError, ValueError):
+    """An argument cannot be used as it is."""
+
+
+class UnknownNameError(InputError):
+    """There is nothing of that name.
+
+    Attributes:
+        kind: What was looked for, such as ``"strategy"``.
+        name: The name that is not there.
+        known: The names that are.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = sorted(known)
+        near = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        listed = ", ".join(self.known) if self.known else "none"
+        super().__init__(f"unknown {kind} {name!r}: {hint}known: {listed}")
+
+
+class ConfigError(InputError):
+    """A configuration file or value is not valid."""
+
+
+class NonFiniteError(InputError):
+    """NaN or infinity in inputs, weights or scores."""
+
+
+class ModelError(SteepestError):
+    """The model cannot be scored as it stands."""
+
+
+class DataError(SteepestError):
+    """A data set is missing, incomplete or damaged."""
+
+
+class HiddenLabelError(SteepestError):
+    """The label of an unlabelled sample was read outside the labeller."""
+
+
+class PoolError(SteepestError):
+    """A pool cannot make that change of state."""
+
+
+class JournalError(SteepestError):
+    """A journal or record on disk is damaged."""
+
+
+class RunFolderError(SteepestError):
+    """A run folder belongs to something else, or is in use."""
+
+
+class MissingExtraError(SteepestError, ImportError):
+    """An optional package is needed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed: pip install 'steepest[{extra}]'")
+
+
+class SteepestWarning(UserWarning):
+    """Base of all warnings."""
+
+
+class RegimeWarning(SteepestWarning):
+    """The score ranks the most uncertain samples last."""
+
+
+class SkippedFilesWarning(SteepestWarning):
+    """Files of a folder could not be read and were left out."""
+
+
+class DroppedEntryWarning(SteepestWarning):
+    """A half-written last entry of a journal was set aside."""

@@ -1,0 +1,118 @@
+"""Progress of long work: a bar on a terminal, a line now and then elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+
+class Step(Protocol):
+    """One piece of work under way."""
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        """Say that ``amount`` more is done; ``note`` is shown beside it."""
+
+
+class Progress(Protocol):
+    """Shows how far pieces of work have come."""
+
+    def task(self, description: str, total: int) -> AbstractContextManager[Step]:
+        """Start a piece of work of a known size."""
+
+
+class SilentProgress:
+    """Shows nothing."""
+
+    @contextmanager
+    def task(self, description: str, total: int) -> Iterator[Step]:  # noqa: ARG002
+        """Start a piece of work that nobody watches."""
+        yield _Silent()
+
+
+class LineProgress:
+    """Writes a line to standard error at most every few seconds: for logs and pipes."""
+
+    def __init__(self, every_seconds: float = 10.0) -> None:
+        self._every_seconds = every_seconds
+
+    @contextmanager
+    def task(self, description: str, total: int) -> Iterator[Step]:
+        """Start a piece of work; short ones pass without a line."""
+        yield _Line(description, total, self._every_seconds)
+
+
+class BarProgress:
+    """Draws bars on a terminal."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._depth = 0
+
+    @contextmanager
+    def task(self, description: str, total: int) -> Iterator[Step]:
+        """Start a piece of work with its own bar."""
+        if self._depth == 0:
+            self._bars.start()
+        self._depth += 1
+        bar = self._bars.add_task(description, total=total, note="")
+        try:
+            yield _Bar(self._bars, bar)
+        finally:
+            self._bars.remove_task(bar)
+            self._depth -= 1
+            if self._depth == 0:
+                self._bars.stop()
+
+
+def show_progress(enabled: bool = True) -> Progress:
+    """Return what suits standard error: bars, lines or silence."""
+    if not enabled:
+        return SilentProgress()
+    return BarProgress() if sys.stderr.isatty() else LineProgress()
+
+
+class _Silent:
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        pass
+
+
+class _Line:
+    def __init__(self, description: str, total: int, every_seconds: float) -> None:
+        self._description = description
+        self._total = total
+        self._every_seconds = every_seconds
+        self._done = 0
+        self._last = time.monotonic()
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self._done += amount
+        now = time.monotonic()
+        if now - self._last >= self._every_seconds:
+            self._last = now
+            line = f"{self._description}: {self._done}/{self._total} {note}"
+            sys.stderr.write(line.rstrip() + "\n")
+            sys.stderr.flush()
+
+
+class _Bar:
+    def __init__(self, bars: Any, bar: Any) -> None:  # noqa: ANN401 - rich is imported late
+        self._bars = bars
+        self._bar = bar
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self._bars.update(self._bar, advance=amount, note=note)

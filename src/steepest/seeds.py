@@ -1,0 +1,74 @@
+"""Random choices by seed and purpose.
+
+Two kinds of randomness, neither of which touches the global state:
+
+* a *stream* for one purpose: ``generator(seed, "initial set")`` or
+  ``generator(seed, "shuffle", cycle, epoch)``. Streams of different purposes are independent,
+  so asking for one more never shifts another.
+* *keyed* values, one per sample: ``keyed_uniform(seed, "ties", ids)`` depends on the sample's id
+  alone, so it is the same for any batch size, order, subset or number of workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+SampleId = int | str
+"""A data set's own name for a sample: an index, or a relative path."""
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def derive(seed: int, *purpose: str | int) -> int:
+    """Return the 63-bit seed of one purpose."""
+    text = "\x1f".join([str(seed), *map(str, purpose)])
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def generator(seed: int, *purpose: str | int) -> torch.Generator:
+    """Return a CPU generator for one purpose.
+
+    Draws are made on the CPU and moved, so that every device sees the same numbers.
+    """
+    return torch.Generator().manual_seed(derive(seed, *purpose))
+
+
+def sample_keys(ids: Sequence[SampleId]) -> npt.NDArray[np.uint64]:
+    """Map ids to 64-bit keys: an index to itself, a path to its hash.
+
+    Returns:
+        Keys [N].
+    """
+    if all(isinstance(i, (int, np.integer)) for i in ids):
+        return np.asarray(ids, dtype=np.int64).astype(np.uint64)
+    digests = (hashlib.blake2b(str(i).encode(), digest_size=8).digest() for i in ids)
+    return np.array([int.from_bytes(d, "little") for d in digests], dtype=np.uint64)
+
+
+def keyed_uniform(
+    seed: int, purpose: str, ids: Sequence[SampleId], columns: int = 1
+) -> npt.NDArray[np.float64]:
+    """Return numbers in [0, 1) that depend on the seed, the purpose and each id alone.
+
+    Returns:
+        Uniform draws [N, columns].
+    """
+    stream = np.array(derive(seed, purpose, "keyed"), dtype=np.uint64)
+    rows = _mix(sample_keys(ids) ^ stream)
+    steps = np.arange(1, columns + 1, dtype=np.uint64) * _GOLDEN
+    bits = _mix(rows[:, None] + steps[None, :])
+    uniform: npt.NDArray[np.float64] = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return uniform
+
+
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Scramble 64-bit integers (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
