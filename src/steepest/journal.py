@@ -8,6 +8,7 @@ repaired by guessing.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import warnings
@@ -65,12 +66,27 @@ class Journal:
             self._set_aside(torn)
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Write one entry and return once it is on the disk."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            file.write(_encode(entry))
-            file.flush()
-            os.fsync(file.fileno())
+        """Write one entry and return once it is on the disk.
+
+        Raises:
+            JournalError: If it cannot be written; the file is then as before.
+        """
+        line = _encode(entry)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab", buffering=0) as file:
+                before = file.tell()
+                try:
+                    _write_all(file, line)
+                    os.fsync(file.fileno())
+                except BaseException:
+                    # Half a line in front of the next entry would look like damage.
+                    file.truncate(before)
+                    raise
+        except OSError as error:
+            raise JournalError(
+                f"{self.path}: cannot be written ({error.strerror or error}); make room and go on"
+            ) from error
         self.entries.append(dict(entry))
 
     def _set_aside(self, torn: bytes) -> None:
@@ -85,6 +101,11 @@ class Journal:
             DroppedEntryWarning,
             stacklevel=3,
         )
+
+
+def _write_all(file: io.FileIO, data: bytes) -> None:
+    while data:
+        data = data[file.write(data) :]
 
 
 def _encode(entry: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,11 @@
+"""Who gives labels: a data set's own, a script, and the way their answers reach the pool."""
+
+from __future__ import annotations
+
+from steepest.labelling.answers import Answers
+from steepest.labelling.apply import apply
+from steepest.labelling.labeller import Labeller
+from steepest.labelling.oracle import OracleLabeller
+from steepest.labelling.scripted import ScriptedLabeller
+
+__all__ = ["Answers", "Labeller", "OracleLabeller", "ScriptedLabeller", "apply"]

@@ -1,0 +1,11 @@
+"""Which sample is unlabelled, queried, labelled or skipped, since when and by whom."""
+
+from __future__ import annotations
+
+from steepest.pool.event import Event
+from steepest.pool.lock import FileLock
+from steepest.pool.pool import Pool
+from steepest.pool.states import State, Verb
+from steepest.pool.values import Label
+
+__all__ = ["Event", "FileLock", "Label", "Pool", "State", "Verb"]

@@ -1,0 +1,5 @@
+"""Choosing by scores and features: functions that know no model."""
+
+from steepest.selection.top_k import random_subset, top_k
+
+__all__ = ["random_subset", "top_k"]

@@ -1,0 +1,57 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add the configuration and the settings that replace parts of it."""
+    from steepest.experiment.config import presets
+
+    parser.add_argument(
+        "config",
+        metavar="CONFIG_OR_PRESET",
+        help=f"a TOML file, or a preset: {', '.join(presets())}",
+    )
+    parser.add_argument(
+        "--set",
+        dest="changes",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="replace a setting, such as training.epochs=5; may be repeated",
+    )
+
+
+def add_out(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Add the folder that results go to."""
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=default is None,
+        default=None if default is None else Path(default),
+        metavar="DIR",
+        help="the folder for results; the same folder resumes",
+    )
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Add the switch that silences progress."""
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def pairs(options: list[str]) -> dict[str, object]:
+    """Read repeated ``NAME=VALUE`` options; values are TOML or bare words.
+
+    Raises:
+        ConfigError: If one is not of that form.
+    """
+    from steepest.experiment.config import parse_setting
+
+    found: dict[str, object] = {}
+    for option in options:
+        path, value = parse_setting(option)
+        found[".".join(path)] = value
+    return found

@@ -1,0 +1,19 @@
+"""How a comparison is shown when it is done: a table, and where the report is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from steepest.experiment.statistics import summarise
+from steepest.report import write_report
+from steepest.report.read import read_comparison
+from steepest.report.tables import summary_rows
+from steepest.report.text_table import text_table
+
+
+def show_outcome(folder: Path, *, report: bool = True) -> None:
+    """Print the table of a comparison, and write its report if asked to."""
+    print(text_table(*summary_rows(summarise(read_comparison(folder)))))
+    if report:
+        files = write_report(folder)
+        print(f"\nReport: {files.html}")

@@ -1,0 +1,27 @@
+"""Write the report of a run or a comparison: one HTML page, figures, and the numbers as CSV."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from steepest.report import write_report
+
+NAME = "report"
+HELP = "write the report of a run or comparison"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what run or compare wrote")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where to write; by default the same folder"
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    files = write_report(arguments.folder, arguments.out)
+    print(f"Report: {files.html}")
+    print(f"Curves: {files.csv}")
+    return 0

@@ -1,0 +1,46 @@
+"""Run one experiment: train, score, choose, label, again. The same command resumes it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from steepest.cli.arguments import add_config, add_out, add_quiet
+from steepest.experiment import Experiment, load_config
+from steepest.progress import show_progress
+from steepest.report.text_table import text_table
+
+NAME = "run"
+HELP = "run one experiment, or go on with it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    add_config(parser)
+    add_out(parser)
+    parser.add_argument("--seed", type=int, help="replaces the configuration's seed")
+    add_quiet(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    config = load_config(arguments.config, arguments.changes)
+    if arguments.seed is not None:
+        config = replace(config, seed=arguments.seed)
+    progress = show_progress(enabled=not arguments.quiet)
+    records = Experiment(config, arguments.out, progress=progress).run()
+    rows = [
+        [
+            str(r.cycle),
+            str(r.labelled),
+            f"{r.metrics['accuracy']:.4f}",
+            f"{r.training.seconds:.1f}",
+            "" if r.scoring is None else f"{r.scoring.seconds:.1f}",
+        ]
+        for r in records
+    ]
+    header = ["cycle", "labels", "test accuracy", "training s", "scoring s"]
+    print(text_table(header, rows))
+    print(f"\nRecords: {arguments.out / 'records.jsonl'}")
+    print(f"Report:  steepest report {arguments.out}")
+    return 0

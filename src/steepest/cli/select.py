@@ -1,0 +1,120 @@
+"""Choose what to label next out of a folder of images, or an array, with your own model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from steepest.cli.arguments import add_quiet, pairs
+from steepest.errors import InputError
+from steepest.scoring import select
+from steepest.scoring.samples import PoolLike
+
+NAME = "select"
+HELP = "choose what to label next"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="NAME",
+        help="package.module:factory (a function that returns your model), or a built-in model",
+    )
+    parser.add_argument("--classes", type=int, help="number of classes, if the factory takes it")
+    parser.add_argument(
+        "--weights", type=Path, required=True, metavar="FILE", help=".safetensors, .pt or .pth"
+    )
+    parser.add_argument(
+        "--pool", type=Path, required=True, metavar="PATH", help="folder of images, or .npy array"
+    )
+    parser.add_argument("-k", type=int, required=True, help="how many samples to choose")
+    parser.add_argument("--strategy", default="entropy-gradnorm", help="see `steepest strategies`")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the strategy, such as norm=tensor-sum; may be repeated",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="picks.csv or picks.json"
+    )
+    parser.add_argument(
+        "--labelled", type=Path, metavar="FILE", help="ids to leave out, one per line"
+    )
+    parser.add_argument("--subset", type=int, help="score a random subset of this size only")
+    parser.add_argument("--size", type=int, help="resize images to this many pixels square")
+    parser.add_argument("--channels", type=int, choices=(1, 3), default=3, help="grey or colour")
+    parser.add_argument("--mean", type=float, nargs="+", help="per channel, on the 0..1 scale")
+    parser.add_argument("--std", type=float, nargs="+", help="per channel, on the 0..1 scale")
+    parser.add_argument("--seed", type=int, default=0, help="breaks ties and seeds draws")
+    parser.add_argument("--batch-size", type=int, help="samples in flight; default: automatic")
+    parser.add_argument("--device", default="auto", help="cpu, cuda … or auto")
+    add_quiet(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from steepest.experiment.environment import choose_device
+    from steepest.models import build
+    from steepest.models.weights import load_weights
+
+    if arguments.out.suffix not in (".csv", ".json"):
+        raise InputError(f"--out {arguments.out}: picks are saved as .csv or .json")
+    pool = _open_pool(arguments)
+    model = build(arguments.model, arguments.classes or 2, arguments.channels, arguments.seed)
+    load_weights(model, arguments.weights)
+    picks = select(
+        model.to(choose_device(arguments.device)),
+        pool,
+        arguments.k,
+        arguments.strategy,
+        options=pairs(arguments.option),
+        labelled=_read_ids(arguments.labelled, pool),
+        subset=arguments.subset,
+        seed=arguments.seed,
+        batch_size=arguments.batch_size or "auto",
+        progress=not arguments.quiet,
+    )
+    picks.save(arguments.out)
+    print(f"{len(picks)} of {picks.candidates} samples chosen by {picks.strategy}: {arguments.out}")
+    if picks.regime is not None:
+        correlation = picks.regime.rank_correlation
+        shown = "n/a" if correlation is None else f"{correlation:+.2f}"
+        print(
+            f"mean entropy {picks.regime.entropy_ratio:.0%} of its maximum; "
+            f"rank correlation of score and entropy {shown}"
+        )
+    return 0
+
+
+def _open_pool(arguments: argparse.Namespace) -> PoolLike:
+    if arguments.pool.suffix == ".npy":
+        import numpy as np
+
+        try:
+            return np.load(arguments.pool, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{arguments.pool} cannot be read as an array ({error})") from error
+    from steepest.datasets.folder import ImageFolder
+
+    return ImageFolder(
+        arguments.pool,
+        size=arguments.size,
+        channels=arguments.channels,
+        mean=arguments.mean,
+        std=arguments.std,
+    )
+
+
+def _read_ids(path: Path | None, pool: PoolLike) -> list[int | str] | None:
+    if path is None:
+        return None
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+        given = [line for line in lines if line]
+        return list(given) if hasattr(pool, "ids") else [int(line) for line in given]
+    except (OSError, ValueError) as error:
+        raise InputError(f"--labelled {path}: one id per line is needed ({error})") from error

@@ -1,0 +1,150 @@
+"""A folder of images as a data set: ids are relative paths, pixels are read when asked for."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from steepest.datasets.pixels import check_image, read_pixels
+from steepest.errors import DataError, InputError, SkippedFilesWarning
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"})
+"""The names' endings that count as images."""
+
+_NAMED_IN_WARNING = 3
+
+
+class ImageFolder(Dataset[Tensor]):
+    """The images of a folder and its subfolders.
+
+    Args:
+        root: The folder.
+        size: What images are resized to: one side, or (height, width). ``None`` keeps them as
+            they are, and all must then be of one size.
+        channels: 3 for colour, 1 for grey.
+        mean: Per-channel mean to subtract, on the 0..1 scale [C].
+        std: Per-channel standard deviation to divide by [C].
+
+    Attributes:
+        ids: Relative paths with forward slashes, sorted.
+        skipped: (path, reason) of each image file that is left out.
+
+    Raises:
+        DataError: If the folder is missing, has no readable image, or holds images of several
+            sizes and no ``size`` is given.
+        InputError: If an option cannot be used.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        size: int | tuple[int, int] | None = None,
+        *,
+        channels: int = 3,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> None:
+        self.root = Path(root)
+        sides: tuple[int, ...] | None = (size, size) if isinstance(size, int) else size
+        self._channels = channels
+        if channels not in (1, 3):
+            raise InputError(f"channels is {channels}; use 3 for colour or 1 for grey")
+        if sides is not None and (len(sides) != 2 or min(sides) < 1):
+            raise InputError(f"size is {size!r}; give one side or (height, width) in pixels")
+        self._size = None if sides is None else (sides[0], sides[1])
+        self._mean = _channel_values("mean", mean, 0.0, channels)
+        self._std = _channel_values("std", std, 1.0, channels)
+        if not bool((self._std > 0).all()):
+            raise InputError("std must be above 0 in every channel")
+        self.ids: list[str] = []
+        self.skipped: list[tuple[str, str]] = []
+        self._scan()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> Tensor:
+        """Read one image as float [C, H, W].
+
+        Raises:
+            DataError: If the image turns out to be damaged.
+        """
+        image = read_pixels(self.root / self.ids[index], self._channels, self._size)
+        return (image - self._mean) / self._std
+
+    def _scan(self) -> None:
+        if not self.root.is_dir():
+            raise DataError(f"{self.root}: no such folder")
+        first: tuple[str, tuple[int, int]] | None = None
+        for name, refusal in sorted(_walk(self.root)):
+            found = refusal or check_image(self.root / name)
+            if isinstance(found, str):
+                self.skipped.append((name, found))
+                continue
+            if self._size is None and first is not None and found != first[1]:
+                raise DataError(
+                    f"{self.root / name}: {found[1]}x{found[0]} pixels, but {first[0]} has "
+                    f"{first[1][1]}x{first[1][0]}; give a size to resize to"
+                )
+            first = first or (name, found)
+            self.ids.append(name)
+        if not self.ids:
+            skipped = f" ({len(self.skipped)} could not be read)" if self.skipped else ""
+            raise DataError(f"{self.root}: no images in it{skipped}")
+        if self.skipped:
+            self._warn()
+
+    def _warn(self) -> None:
+        named = "; ".join(f"{name} ({why})" for name, why in self.skipped[:_NAMED_IN_WARNING])
+        more = len(self.skipped) - _NAMED_IN_WARNING
+        warnings.warn(
+            f"{self.root}: {len(self.skipped)} of {len(self.skipped) + len(self.ids)} images are "
+            f"left out: {named}" + (f" and {more} more" if more > 0 else ""),
+            SkippedFilesWarning,
+            stacklevel=4,
+        )
+
+
+def _walk(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield each image file's relative path, and why it is left out if it is."""
+    inside = root.resolve()
+    for folder, subfolders, files in os.walk(root):
+        links = [name for name in subfolders if Path(folder, name).is_symlink()]
+        images = [name for name in files if Path(name).suffix.lower() in SUFFIXES]
+        for name in links + images:
+            path = Path(folder, name)
+            relative = path.relative_to(root).as_posix()
+            printable = relative.encode(errors="backslashreplace").decode()
+            if printable != relative:
+                yield printable, "name is not valid UTF-8"
+            else:
+                yield relative, _find_refusal(path, inside)
+
+
+def _find_refusal(path: Path, inside: Path) -> str:
+    try:
+        if not path.resolve().is_relative_to(inside):
+            return "link that points outside the folder"
+    except (OSError, RuntimeError):
+        return "link that leads nowhere"
+    if path.is_dir():
+        # Following it would show its images twice, or without end.
+        return "link to a folder"
+    # Opening a pipe would wait for ever.
+    return "" if path.is_file() else "not a file"
+
+
+def _channel_values(
+    name: str, values: Sequence[float] | None, default: float, channels: int
+) -> Tensor:
+    """Return one value per channel [C, 1, 1]."""
+    if values is not None and len(values) != channels:
+        raise InputError(f"{name} has {len(values)} values for {channels} channels")
+    row = torch.tensor([default] * channels if values is None else list(values))
+    return row.float().reshape(channels, 1, 1)

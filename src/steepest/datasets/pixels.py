@@ -1,0 +1,82 @@
+"""One image file: is it readable, and its pixels as a tensor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from steepest.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+def check_image(path: Path) -> tuple[int, int] | str:
+    """Look at an image's header without decoding it.
+
+    Returns:
+        Its (height, width), or the reason why it cannot be used.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            width, height = image.size
+            if _has_wide_pixels(image):
+                return f"{image.mode} pixels, neither 8 nor 16 bits"
+            image.verify()
+    except Exception as error:  # noqa: BLE001 - decoders raise almost anything on damaged bytes
+        return _explain(error)
+    return height, width
+
+
+def read_pixels(path: Path, channels: int, size: tuple[int, int] | None) -> Tensor:
+    """Read an image, upright as its camera meant it, resized if a size is given.
+
+    Returns:
+        Float pixels in 0..1 [C, H, W].
+
+    Raises:
+        DataError: If the file is damaged or gone.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as opened:
+            image = _to_eight_bits(ImageOps.exif_transpose(opened))
+            image = image.convert("RGB" if channels == 3 else "L")
+            if size is not None:
+                image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+            pixels = np.array(image, dtype=np.uint8).reshape(image.height, image.width, channels)
+    except Exception as error:  # decoders raise almost anything on damaged bytes
+        raise DataError(
+            f"{path}: cannot be read ({_explain(error)}); restore the file or remove it"
+        ) from error
+    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous().float() / 255
+
+
+def _has_wide_pixels(image: Image.Image) -> bool:
+    # Older releases of Pillow open 16-bit PNG files in the 32-bit mode.
+    return image.mode == "F" or (image.mode == "I" and image.format != "PNG")
+
+
+def _to_eight_bits(image: Image.Image) -> Image.Image:
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        # Pillow's own conversion cuts off at 255 instead of scaling.
+        return Image.fromarray((np.asarray(image).astype(np.int64) // 257).astype(np.uint8))
+    if image.mode == "P" and "transparency" in image.info:
+        return image.convert("RGBA")
+    return image
+
+
+def _explain(error: Exception) -> str:
+    name = type(error).__name__
+    if name == "UnidentifiedImageError":
+        return "not an image"
+    return (str(error) or name).splitlines()[0]

@@ -1,0 +1,171 @@
+"""What an experiment is: a frozen, validated configuration, read from TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from steepest.errors import ConfigError, UnknownNameError
+from steepest.strategies import create
+from steepest.tables import from_table, to_table
+from steepest.tasks.base import TASKS
+from steepest.training.recipe import Recipe
+
+Init = Literal["warm", "cold", "shrink-perturb"]
+
+
+def _help(text: str) -> dict[str, str]:
+    return {"help": text}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Something chosen by name, with its options."""
+
+    name: str = field(metadata=_help("which one"))
+    options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """The cycle: how many labels, how often, from where."""
+
+    initial: int = field(metadata=_help("labels drawn at random before the first training"))
+    k: int = field(metadata=_help("labels bought after each training but the last"))
+    cycles: int = field(metadata=_help("trainings"))
+    subset: int | None = field(
+        default=None, metadata=_help("size of the random subset that is scored; default 10 · k")
+    )
+    init: Init = field(
+        default="warm",
+        metadata=_help(
+            "weights at the start of a training: go on (warm), start anew (cold), or shrink the "
+            "old ones and add fresh ones (shrink-perturb)"
+        ),
+    )
+    shrink: float = field(default=0.4, metadata=_help("factor on the old weights"))
+    perturb: float = field(default=0.1, metadata=_help("factor on the fresh weights"))
+    keep_weights: Literal["last", "all"] = field(
+        default="last", metadata=_help("keep the weights of the last cycle, or of all")
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("initial", "k", "cycles"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"[loop] {name} must be at least 1, not {getattr(self, name)}")
+        if self.subset is not None and self.subset < self.k:
+            raise ConfigError(
+                f"[loop] subset = {self.subset} is less than k = {self.k}: make it at least k"
+            )
+
+    @property
+    def candidates(self) -> int:
+        """The size of the random subset that is scored."""
+        return 10 * self.k if self.subset is None else self.subset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that decides an experiment's outcome."""
+
+    name: str = field(default="experiment", metadata=_help("what to call it in reports"))
+    seed: int = field(default=0, metadata=_help("seeds the initial set, weights, order, draws"))
+    device: str = field(default="auto", metadata=_help("cpu, cuda, cuda:1 … or auto"))
+    data: Part = field(metadata=_help("the data set"))
+    model: Part = field(metadata=_help("a model's name, or package.module:factory"))
+    task: Part = field(
+        default_factory=lambda: Part(name="classification"), metadata=_help("the task")
+    )
+    strategy: Part = field(
+        default_factory=lambda: Part(name="entropy-gradnorm"), metadata=_help("how to choose")
+    )
+    loop: Loop = field(metadata=_help("the cycle"))
+    training: Recipe = field(default_factory=Recipe, metadata=_help("the training recipe"))
+
+    def __post_init__(self) -> None:
+        # Names and options are checked before anything long begins.
+        create(self.strategy.name, self.strategy.options)
+        TASKS.get(self.task.name)
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the configuration as plain tables."""
+        table: dict[str, Any] = to_table(self)
+        return table
+
+    def with_strategy(self, name: str, seed: int) -> Config:
+        """Return the same experiment under another strategy and seed.
+
+        Options are kept if the strategy is the configured one.
+        """
+        part = self.strategy if name == self.strategy.name else Part(name=name)
+        return replace(self, strategy=part, seed=seed)
+
+
+def presets() -> list[str]:
+    """Return the names of the configurations that come with the package."""
+    folder = resources.files("steepest") / "presets"
+    return sorted(p.name[: -len(".toml")] for p in folder.iterdir() if p.name.endswith(".toml"))
+
+
+def load_config(source: str | Path, changes: Sequence[str] = ()) -> Config:
+    """Read a configuration.
+
+    Args:
+        source: The path of a TOML file, or the name of a preset.
+        changes: Settings that replace those of the file, such as ``"training.epochs=5"``.
+
+    Raises:
+        ConfigError: If the file is missing or not valid.
+        UnknownNameError: For an unknown key or name; says the nearest.
+    """
+    text = _read(source)
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is not valid TOML: {error}") from error
+    for change in changes:
+        _change(table, change)
+    return from_table(Config, table)
+
+
+def _read(source: str | Path) -> str:
+    if str(source) in presets():
+        preset = resources.files("steepest") / "presets" / f"{source}.toml"
+        return preset.read_text(encoding="utf-8")
+    path = Path(source)
+    if path.suffix != ".toml" and not path.exists():
+        raise UnknownNameError("preset or configuration file", str(source), presets())
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise ConfigError(f"{path} cannot be read ({reason})") from error
+
+
+def parse_setting(setting: str) -> tuple[list[str], Any]:
+    """Read ``a.b=value``; the value is TOML, or a bare word taken as text.
+
+    Raises:
+        ConfigError: If it is not of that form.
+    """
+    key, equals, text = setting.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"{setting!r} is not a setting: write it as name=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    return key.strip().split("."), value
+
+
+def _change(table: dict[str, Any], change: str) -> None:
+    (*path, last), value = parse_setting(change)
+    for name in path:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{change!r}: {name!r} is a value, not a table")
+    table[last] = value

@@ -1,0 +1,111 @@
+"""The folder of one run: its configuration, records, pool and weights.
+
+A cycle's weights are written before its record, and its record before its labels enter the pool.
+The record is what counts: whatever comes after it is done again from it, whatever came before it
+is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from steepest.errors import RunFolderError
+from steepest.experiment.config import Config
+from steepest.experiment.record import Record
+from steepest.files import write_atomically
+from steepest.journal import Journal, read_journal
+from steepest.models.weights import load_weights, save_weights
+from steepest.pool import FileLock, Pool
+from steepest.seeds import SampleId
+
+
+class RunFolder:
+    """What one run keeps on disk, locked against other processes while it is open.
+
+    Args:
+        path: The folder; made if it is not there.
+        config: The run's configuration.
+
+    Raises:
+        RunFolderError: If the folder holds something else, or is in use.
+    """
+
+    def __init__(self, path: Path, config: Config) -> None:
+        self.path = path
+        _check_owner(path, config)
+        path.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(path / "run")
+        write_atomically(path / "config.json", json.dumps(config.to_table(), indent=1) + "\n")
+        self._journal = Journal(path / "records.jsonl")
+        where = str(self._journal.path)
+        self.records = [Record.from_table(entry, where) for entry in self._journal.entries]
+
+    def close(self) -> None:
+        """Let others in."""
+        self._lock.release()
+
+    def open_pool(self, ids: Sequence[SampleId]) -> Pool:
+        """Open the run's pool, or begin it."""
+        path = self.path / "pool.jsonl"
+        if path.exists() and not read_journal(path)[0] and not self.records:
+            path.unlink()  # Killed while the first line was written: nothing is lost.
+        return Pool.open(path) if path.exists() else Pool.create(ids, path)
+
+    def save_model(self, model: nn.Module, cycle: int) -> None:
+        """Keep the weights that a cycle ended with."""
+        save_weights(model, self._weights(cycle))
+
+    def load_model(self, model: nn.Module, cycle: int) -> None:
+        """Restore the weights that a cycle ended with."""
+        load_weights(model, self._weights(cycle))
+
+    def commit(self, record: Record, *, keep_all_weights: bool) -> None:
+        """Write a cycle's record; from here on the cycle has happened."""
+        self._journal.append(record.to_table())
+        self.records.append(record)
+        if not keep_all_weights and record.cycle > 0:
+            self._weights(record.cycle - 1).unlink(missing_ok=True)
+
+    def _weights(self, cycle: int) -> Path:
+        return self.path / "weights" / f"cycle-{cycle:03d}.safetensors"
+
+
+def count_records(path: Path) -> int:
+    """Return how many cycles of a run are complete, without opening it."""
+    return len(read_journal(path / "records.jsonl")[0])
+
+
+def _check_owner(path: Path, config: Config) -> None:
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"{path} is a file: choose another --out")
+    stored = path / "config.json"
+    if not stored.exists():
+        if path.exists() and any(p.name != "run.lock" for p in path.iterdir()):
+            raise RunFolderError(
+                f"{path} is not empty and holds no run: choose another --out or an empty folder"
+            )
+        return
+    try:
+        found = json.loads(stored.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{stored} is damaged: choose another --out") from error
+    wanted = json.loads(json.dumps(config.to_table()))
+    if found != wanted:
+        raise RunFolderError(
+            f"{path} holds a run of another configuration ({_first_difference(found, wanted)}): "
+            "choose another --out, or give the configuration it was started with"
+        )
+
+
+def _first_difference(found: Any, wanted: Any, where: str = "") -> str:  # noqa: ANN401
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in sorted(found.keys() | wanted.keys()):
+            if found.get(key) != wanted.get(key):
+                inside = f"{where}.{key}" if where else key
+                return _first_difference(found.get(key), wanted.get(key), inside)
+    return f"{where} is {found!r} there and {wanted!r} here"

@@ -1,0 +1,91 @@
+"""One record per cycle: all that happened, as one line of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from steepest.errors import JournalError, SteepestError
+from steepest.scoring.regime import Regime
+from steepest.seeds import SampleId
+from steepest.tables import from_table, to_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Seconds and peak memory of a stage."""
+
+    seconds: float
+    peak_bytes: int
+    epochs: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """A sample and how much it was wanted."""
+
+    id: SampleId
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One cycle of one run.
+
+    Attributes:
+        cycle: Counted from 0.
+        strategy: Name of the strategy.
+        options: Its options.
+        seed: The run's seed.
+        labelled: Labels that this cycle's model was trained on.
+        unlabelled: Samples without a label at that time.
+        subset: Samples that were scored; 0 in the last cycle.
+        metrics: On the test set, with the last epoch's weights.
+        train_metrics: On the labelled samples, without augmentation.
+        selected: Ids chosen after this training, best first; empty in the last cycle.
+        selected_scores: Their scores.
+        wanted: The first few of them.
+        unwanted: The lowest scores of the subset, lowest first.
+        regime: Diagnosis of the selection.
+        model: Fingerprint of the trained model.
+        training: What the training cost.
+        scoring: What the scoring cost.
+        environment: Versions and hardware.
+    """
+
+    cycle: int
+    strategy: str
+    options: Mapping[str, Any]
+    seed: int
+    labelled: int
+    unlabelled: int
+    subset: int
+    metrics: Mapping[str, Any]
+    train_metrics: Mapping[str, Any]
+    selected: tuple[SampleId, ...]
+    selected_scores: tuple[float, ...]
+    wanted: tuple[Wish, ...]
+    unwanted: tuple[Wish, ...]
+    regime: Regime | None
+    model: str
+    training: Cost
+    scoring: Cost | None
+    environment: Mapping[str, Any]
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the record as plain tables."""
+        table: dict[str, Any] = to_table(self)
+        return table
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str) -> Record:
+        """Read a record back.
+
+        Raises:
+            JournalError: If it is not one.
+        """
+        try:
+            return from_table(cls, table)
+        except SteepestError as error:
+            raise JournalError(f"{where}: not a record of this version ({error})") from error

@@ -1,0 +1,52 @@
+"""With which weights a cycle's training begins."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from steepest.datasets import ImageSet
+from steepest.experiment.config import Config
+from steepest.experiment.folder import RunFolder
+from steepest.models import build
+from steepest.seeds import derive
+
+
+def starting_model(
+    config: Config, data: ImageSet, folder: RunFolder, cycle: int, previous: nn.Module | None
+) -> nn.Module:
+    """Return the model that a cycle trains.
+
+    Fresh weights depend on the seed and the cycle alone, so that all strategies of a seed begin
+    with the same ones.
+
+    Args:
+        config: Says how weights carry over from cycle to cycle.
+        data: Says the number of classes and channels.
+        folder: Holds the weights of the cycle before, after a restart.
+        cycle: Which cycle begins.
+        previous: The model of the cycle before, if this process has trained it.
+    """
+    init = config.loop.init
+    seed = config.seed if cycle == 0 else derive(config.seed, "fresh weights", cycle)
+    channels = data.train_images.shape[1]
+    fresh = build(config.model.name, len(data.classes), channels, seed)
+    if cycle == 0 or init == "cold":
+        return fresh
+    if previous is None:
+        previous = build(config.model.name, len(data.classes), channels, seed)
+        folder.load_model(previous, cycle - 1)
+    if init == "warm":
+        return previous
+    return _shrink_and_perturb(previous, fresh, config.loop.shrink, config.loop.perturb)
+
+
+@torch.no_grad()
+def _shrink_and_perturb(
+    old: nn.Module, fresh: nn.Module, shrink: float, perturb: float
+) -> nn.Module:
+    """Return shrink · old + perturb · fresh weights, with fresh normalisation statistics."""
+    learnt = dict(old.named_parameters())
+    for name, parameter in fresh.named_parameters():
+        parameter.mul_(perturb).add_(learnt[name].to(parameter.device), alpha=shrink)
+    return fresh

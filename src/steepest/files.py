@@ -1,0 +1,33 @@
+"""Files that are whole or not there at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from steepest.errors import InputError
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file so that a crash leaves the old one or the new one, never a part.
+
+    Raises:
+        InputError: If the file cannot be written there.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            temporary = Path(file.name)
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                temporary.chmod(0o644)
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror or error})") from error

@@ -1,0 +1,125 @@
+"""What a model takes and what it returns: batches in, logits out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steepest.errors import InputError, ModelError, NonFiniteError
+
+Inputs = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
+"""One batch: a tensor, several positional tensors, or keyword tensors; samples first [N, ...]."""
+
+
+def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401 - a model returns what it likes
+    """Run the model on one batch."""
+    if isinstance(inputs, Tensor):
+        return model(inputs)
+    if isinstance(inputs, Mapping):
+        return model(**inputs)
+    return model(*inputs)
+
+
+def tensors_of(inputs: Inputs) -> list[Tensor]:
+    """Return the tensors of a batch.
+
+    Raises:
+        InputError: If something in it is not a tensor, or the tensors disagree on N.
+    """
+    if isinstance(inputs, Tensor):
+        found: list[Any] = [inputs]
+    elif isinstance(inputs, Mapping):
+        found = list(inputs.values())
+    elif isinstance(inputs, Sequence):
+        found = list(inputs)
+    else:
+        found = [inputs]
+    for item in found:
+        if not isinstance(item, Tensor) or item.ndim == 0:
+            raise InputError(
+                "inputs must be a tensor, or a tuple or dict of tensors, with the samples along "
+                f"the first dimension; found {type(item).__name__}"
+            )
+    if not found or len({len(t) for t in found}) != 1:
+        sizes = [len(t) for t in found]
+        raise InputError(f"all inputs must hold the same number of samples; found {sizes}")
+    return found
+
+
+def count(inputs: Inputs) -> int:
+    """Return the number of samples N."""
+    return len(tensors_of(inputs)[0])
+
+
+def take(inputs: Inputs, rows: slice | Tensor) -> Inputs:
+    """Return some of the samples of a batch."""
+    if isinstance(inputs, Tensor):
+        return inputs[rows]
+    if isinstance(inputs, Mapping):
+        return {name: tensor[rows] for name, tensor in inputs.items()}
+    return tuple(tensor[rows] for tensor in inputs)
+
+
+def move(inputs: Inputs, device: torch.device) -> Inputs:
+    """Return the batch on a device."""
+    if isinstance(inputs, Tensor):
+        return inputs.to(device)
+    if isinstance(inputs, Mapping):
+        return {name: tensor.to(device) for name, tensor in inputs.items()}
+    return tuple(tensor.to(device) for tensor in inputs)
+
+
+def detached(inputs: Inputs) -> Inputs:
+    """Return the batch cut off from any graph it came from, and fit for a new one."""
+
+    def cut(tensor: Tensor) -> Tensor:
+        return tensor.clone() if tensor.is_inference() else tensor.detach()
+
+    if isinstance(inputs, Tensor):
+        return cut(inputs)
+    if isinstance(inputs, Mapping):
+        return {name: cut(tensor) for name, tensor in inputs.items()}
+    return tuple(cut(tensor) for tensor in inputs)
+
+
+def check_finite(inputs: Inputs) -> None:
+    """Raise if a floating-point input holds NaN or infinity.
+
+    Raises:
+        NonFiniteError: Names the first sample concerned.
+    """
+    for tensor in tensors_of(inputs):
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            bad = ~torch.isfinite(tensor.flatten(1) if tensor.ndim > 1 else tensor[:, None])
+            row = int(bad.any(1).nonzero()[0])
+            raise NonFiniteError(
+                f"the inputs hold NaN or infinity (first at sample {row} of the batch): "
+                "clean or leave out those samples"
+            )
+
+
+def logits_of(outputs: Any) -> Tensor:  # noqa: ANN401
+    """Return the logits [N, C, ...] that a model's output is or carries.
+
+    Raises:
+        ModelError: If there are none.
+    """
+    logits = outputs
+    if isinstance(outputs, Mapping):
+        logits = outputs.get("logits")
+    elif not isinstance(outputs, Tensor):
+        logits = getattr(outputs, "logits", None)
+    if not isinstance(logits, Tensor):
+        raise ModelError(
+            f"the model returned {type(outputs).__name__}, which is neither a tensor nor carries "
+            "'logits': wrap it in a module that returns its logits"
+        )
+    if logits.ndim < 2 or logits.shape[1] < 2:
+        raise ModelError(
+            f"the model's logits have shape {list(logits.shape)}, but [N, C, ...] with at least "
+            "two classes C is needed"
+        )
+    return logits

@@ -1,0 +1,194 @@
+"""Per-sample losses whose gradient is measured, with and without labels.
+
+All are computed from the logits in double precision: for saturated logits the gradient is a
+difference of nearly equal numbers, and the logits are small next to the activations.
+For dense outputs [N, C, ...] a sample's loss is the mean over its positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from steepest.errors import InputError, ModelError, UnknownNameError
+from steepest.gradnorm.inputs import logits_of
+
+Loss = str | Callable[..., Tensor]
+"""A name of this module, or a callable ``outputs[, targets] -> [N]``."""
+
+RowLosses = Callable[[Any, slice], list[Tensor]]
+"""Maps a model's outputs for some rows of the batch to one or more losses, each [N]."""
+
+TrainingLoss = Callable[[Tensor, Tensor], Tensor]
+"""Maps logits [N, C, ...] and targets [N, ...] to the loss of every label [N, ...]."""
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """Entropy of the softmax, H(p) = −Σ_i p_i log p_i.
+
+    Args:
+        logits: [N, C, ...].
+
+    Returns:
+        [N].
+    """
+    log_p = F.log_softmax(logits.double(), dim=1)
+    return _mean_over_positions(-(log_p.exp() * log_p).sum(1))
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy with given labels, −log p_y.
+
+    Args:
+        logits: [N, C, ...].
+        targets: [N, ...].
+
+    Returns:
+        [N].
+    """
+    return _mean_over_positions(pointwise_cross_entropy(logits.double(), targets))
+
+
+def pointwise_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of every label, −log p_y; the usual training loss.
+
+    Args:
+        logits: [N, C, ...].
+        targets: [N, ...].
+
+    Returns:
+        [N, ...].
+    """
+    return F.cross_entropy(logits, targets, reduction="none")
+
+
+def pseudo_label(logits: Tensor) -> Tensor:
+    """Cross-entropy with the model's own most likely label, −log max_i p_i.
+
+    Args:
+        logits: [N, C, ...].
+
+    Returns:
+        [N].
+    """
+    return cross_entropy(logits, logits.argmax(1))
+
+
+def expected(logits: Tensor, training_loss: TrainingLoss = pointwise_cross_entropy) -> Tensor:
+    """Training loss in expectation over the model's posterior, Σ_i p_i L(z, i).
+
+    The posterior stays in the graph. With plain cross-entropy this is the entropy; with p held
+    constant its gradient would be zero.
+
+    Args:
+        logits: [N, C, ...].
+        training_loss: The loss L, without any reduction.
+
+    Returns:
+        [N].
+    """
+    logits = logits.double()
+    p = logits.softmax(1)
+    shape = (len(logits), *logits.shape[2:])
+    total = torch.zeros_like(p[:, 0])
+    for label in range(logits.shape[1]):
+        targets = torch.full(shape, label, dtype=torch.long, device=logits.device)
+        total = total + p[:, label] * _per_position(training_loss, logits, targets)
+    return _mean_over_positions(total)
+
+
+def each_label(
+    logits: Tensor, training_loss: TrainingLoss = pointwise_cross_entropy
+) -> list[Tensor]:
+    """Training loss under each label that a sample might have.
+
+    Args:
+        logits: [N, C].
+        training_loss: The loss L.
+
+    Returns:
+        C losses, each [N].
+
+    Raises:
+        ModelError: For dense outputs, which have one label per position.
+    """
+    if logits.ndim != 2:
+        raise ModelError(
+            "a loss for each label needs one label per sample, but the logits have shape "
+            f"{list(logits.shape)}: use 'entropy-gradnorm' for dense outputs"
+        )
+    labels = [torch.full_like(logits[:, 0], c, dtype=torch.long) for c in range(logits.shape[1])]
+    return [training_loss(logits.double(), label) for label in labels]
+
+
+def resolve(loss: Loss, targets: Tensor | None, total: int) -> RowLosses:
+    """Turn the public ``loss`` argument into a function of outputs and rows.
+
+    Args:
+        loss: A name or a callable.
+        targets: Labels [N, ...] or None.
+        total: The number of samples N that targets must cover.
+
+    Raises:
+        InputError: If targets are missing, too many, or of the wrong number.
+    """
+    if targets is not None and len(targets) != total:
+        raise InputError(f"{len(targets)} targets for {total} samples: one target each is needed")
+    if callable(loss):
+        return _from_callable(loss, targets)
+    if loss == "cross-entropy":
+        if targets is None:
+            raise InputError("loss='cross-entropy' needs targets; without labels use 'entropy'")
+        labels = targets
+        return lambda out, rows: [cross_entropy(*_checked(logits_of(out), labels[rows]))]
+    without_labels = {"entropy": entropy, "expected": expected, "pseudo-label": pseudo_label}
+    if loss not in without_labels:
+        raise UnknownNameError("loss", loss, [*without_labels, "cross-entropy"])
+    if targets is not None:
+        raise InputError(f"loss={loss!r} takes no targets; use loss='cross-entropy' with them")
+    function = without_labels[loss]
+    return lambda out, _rows: [function(logits_of(out))]
+
+
+def _from_callable(loss: Callable[..., Tensor], targets: Tensor | None) -> RowLosses:
+    def losses(outputs: Any, rows: slice) -> list[Tensor]:  # noqa: ANN401
+        values: Any = loss(outputs) if targets is None else loss(outputs, targets[rows])
+        wanted = (rows.stop - rows.start,)
+        if not isinstance(values, Tensor) or tuple(values.shape) != wanted:
+            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise InputError(
+                f"the loss must return one value per sample, shape {list(wanted)}, but gave {got}: "
+                "use reduction='none'"
+            )
+        return [values]
+
+    return losses
+
+
+def _checked(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    classes = logits.shape[1]
+    targets = targets.to(logits.device)
+    if targets.numel() and (int(targets.max()) >= classes or int(targets.min()) < 0):
+        raise InputError(
+            f"targets run from {int(targets.min())} to {int(targets.max())}, but the model has "
+            f"{classes} classes (0 to {classes - 1})"
+        )
+    return logits, targets
+
+
+def _per_position(loss: TrainingLoss, logits: Tensor, targets: Tensor) -> Tensor:
+    values = loss(logits, targets)
+    if values.shape != targets.shape:
+        raise InputError(
+            f"the training loss gave shape {list(values.shape)} for labels of shape "
+            f"{list(targets.shape)}: it must not reduce"
+        )
+    return values
+
+
+def _mean_over_positions(values: Tensor) -> Tensor:
+    return values.flatten(1).mean(1) if values.ndim > 1 else values

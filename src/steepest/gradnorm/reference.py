@@ -1,0 +1,49 @@
+"""The slow, obviously right way: one sample, one forward, one backward."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.losses import Loss, resolve
+from steepest.gradnorm.norms import Norm, combine
+
+
+def reference_norms(
+    model: nn.Module,
+    inputs: Inputs,
+    loss: Loss = "entropy",
+    *,
+    targets: Tensor | None = None,
+    norm: Norm = "l2",
+) -> Tensor:
+    """Return what ``gradient_norms`` returns, by plain autograd on batches of one.
+
+    Args:
+        model: As for ``gradient_norms``; so are the other arguments.
+        inputs: N samples.
+        loss: A name or a callable.
+        targets: Labels [N, ...] where the loss takes some.
+        norm: Which norm.
+
+    Returns:
+        [N], or [N, P] for ``"per-tensor"``.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    total = batches.count(inputs)
+    losses = resolve(loss, targets, total)
+    rows: list[Tensor] = []
+    for i in range(total):
+        here = slice(i, i + 1)
+        (value,) = losses(batches.call(model, batches.take(inputs, here)), here)
+        grads = torch.autograd.grad(value.sum(), parameters, allow_unused=True)
+        rows.append(torch.stack([_square(g, parameters[0]) for g in grads]))
+    return combine(torch.stack(rows), norm).to(parameters[0].dtype)
+
+
+def _square(gradient: Tensor | None, like: Tensor) -> Tensor:
+    if gradient is None:
+        return torch.zeros((), dtype=torch.float64, device=like.device)
+    return gradient.to_dense().double().square().sum()

@@ -1,0 +1,170 @@
+"""One rule per layer type: squared per-sample gradient norms from what passes through it.
+
+A rule takes the layer, its input ``a`` and the gradient ``g`` of the loss with respect to its
+output, both with the samples first, and returns the squared norm [N] of each of the layer's
+parameters by name. Rules are exact; they never build more than a few samples' gradients at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from steepest.gradnorm.patches import Convolution, patches
+
+Squares = dict[str, Tensor]
+Rule = Callable[[Any, Tensor, Tensor], Squares]
+
+RULES: dict[type[nn.Module], Rule] = {}
+
+_CHUNK_FLOATS = 2**24
+"""Scratch space of a rule, in numbers: 64 MiB in single precision."""
+
+
+def rule(*layers: type[nn.Module]) -> Callable[[Rule], Rule]:
+    """Register a rule for layer types; a second rule for the same type is an error."""
+
+    def file(function: Rule) -> Rule:
+        for layer in layers:
+            if layer in RULES:
+                raise ValueError(f"two rules for {layer.__name__}")
+            RULES[layer] = function
+        return function
+
+    return file
+
+
+def rule_for(layer: nn.Module) -> Rule | None:
+    """Return the rule that is exact for this very layer, or None.
+
+    A subclass may compute something else, so only the type itself counts; so does a layer whose
+    forward was replaced, that carries hooks, or that owns parameters the rule does not know.
+    """
+    found = RULES.get(type(layer))
+    if found is None or "forward" in vars(layer):
+        return None
+    if layer._forward_hooks or layer._forward_pre_hooks:  # noqa: SLF001 - no public question for it
+        return None
+    own = {name for name, _ in layer.named_parameters(recurse=False)}
+    if not own <= {"weight", "bias"} or _is_unusual(layer):
+        return None
+    return found
+
+
+@rule(nn.Linear)
+def linear(layer: nn.Linear, a: Tensor, g: Tensor) -> Squares:  # noqa: ARG001
+    """Linear on [N, ..., I]: the weight's gradient is Σ_t g_t a_tᵀ."""
+    if a.ndim == 2:
+        return {
+            "weight": g.square().sum(1) * a.square().sum(1),
+            "bias": g.square().sum(1),
+        }
+    a, g = a.flatten(1, -2), g.flatten(1, -2)
+    return {
+        "weight": _outer_sum_squares(a.transpose(1, 2)[:, None], g.transpose(1, 2)[:, None]),
+        "bias": g.sum(1).square().sum(1),
+    }
+
+
+@rule(nn.Conv1d, nn.Conv2d, nn.Conv3d)
+def convolution(layer: Convolution, a: Tensor, g: Tensor) -> Squares:
+    """Convolution: a linear layer on the patches under the kernel, group by group."""
+    grouped = g.reshape(len(g), layer.groups, -1, g[0, 0].numel())
+    floats_per_sample = layer.weight[0].numel() * layer.groups * g[0, 0].numel()
+    weight = [
+        _outer_sum_squares(patches(layer, a[rows]), grouped[rows])
+        for rows in _chunks(len(a), floats_per_sample)
+    ]
+    return {"weight": torch.cat(weight), "bias": g.flatten(2).sum(2).square().sum(1)}
+
+
+@rule(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+def batch_norm(layer: nn.BatchNorm2d, a: Tensor, g: Tensor) -> Squares:
+    """Batch normalisation in eval mode: a fixed scale and shift of each channel."""
+    mean, var = layer.running_mean, layer.running_var
+    x = F.batch_norm(a, _as(mean, a), _as(var, a), None, None, training=False, eps=layer.eps)
+    return _affine_squares(_sum_positions(x * g), _sum_positions(g))
+
+
+@rule(nn.GroupNorm)
+def group_norm(layer: nn.GroupNorm, a: Tensor, g: Tensor) -> Squares:
+    """Group normalisation: one scale and shift per channel, summed over positions."""
+    x = F.group_norm(a, layer.num_groups, None, None, layer.eps)
+    return _affine_squares(_sum_positions(x * g), _sum_positions(g))
+
+
+@rule(nn.LayerNorm)
+def layer_norm(layer: nn.LayerNorm, a: Tensor, g: Tensor) -> Squares:
+    """Layer normalisation: one scale and shift per normalised element, summed over the rest."""
+    x = F.layer_norm(a, layer.normalized_shape, None, None, layer.eps)
+    elements = a[0].numel() // layer.weight.numel()
+    scale = (x * g).reshape(len(a), elements, -1).sum(1)
+    return _affine_squares(scale, g.reshape(len(a), elements, -1).sum(1))
+
+
+@rule(nn.Embedding)
+def embedding(layer: nn.Embedding, a: Tensor, g: Tensor) -> Squares:
+    """Embedding: rows used twice by a sample add up, ‖Σ‖² = Σ_{s,t} [a_s = a_t] g_s·g_t."""
+    ids, rows = a.reshape(len(a), -1), g.reshape(len(a), -1, g.shape[-1])
+    if layer.padding_idx is not None:
+        rows = rows * (ids != layer.padding_idx)[..., None]
+    squares = []
+    for part in _chunks(len(a), ids.shape[1] ** 2):
+        same = ids[part, :, None] == ids[part, None, :]
+        squares.append(((rows[part] @ rows[part].transpose(1, 2)) * same).sum((1, 2)))
+    return {"weight": torch.cat(squares).clamp_min(0)}
+
+
+def _outer_sum_squares(a: Tensor, g: Tensor) -> Tensor:
+    """Return ‖Σ_t g_t a_tᵀ‖² per sample by the cheaper of two exact routes.
+
+    Args:
+        a: [N, G, K, T].
+        g: [N, G, O, T].
+
+    Returns:
+        [N], summed over the groups G.
+    """
+    fan_in, fan_out, positions = a.shape[2], g.shape[2], a.shape[3]
+    gram = positions**2 * (fan_in + fan_out) < positions * fan_in * fan_out
+    floats_per_sample = a.shape[1] * (positions**2 if gram else fan_in * fan_out)
+    squares = []
+    for rows in _chunks(len(a), floats_per_sample):
+        x, y = a[rows], g[rows]
+        if gram:
+            product = (x.transpose(2, 3) @ x) * (y.transpose(2, 3) @ y)
+            squares.append(product.sum((1, 2, 3)).clamp_min(0))
+        else:
+            squares.append((y @ x.transpose(2, 3)).square().sum((1, 2, 3)))
+    return torch.cat(squares)
+
+
+def _sum_positions(x: Tensor) -> Tensor:
+    """Sum [N, C, ...] over what follows the channels."""
+    return x.reshape(*x.shape[:2], -1).sum(2)
+
+
+def _affine_squares(scale: Tensor, shift: Tensor) -> Squares:
+    return {"weight": scale.square().sum(1), "bias": shift.square().sum(1)}
+
+
+def _chunks(samples: int, floats_per_sample: int) -> Iterator[slice]:
+    """Split the samples so that scratch tensors stay within the budget."""
+    step = max(1, _CHUNK_FLOATS // max(1, floats_per_sample))
+    for start in range(0, samples, step):
+        yield slice(start, start + step)
+
+
+def _as(buffer: Tensor | None, like: Tensor) -> Tensor | None:
+    return None if buffer is None else buffer.to(like.dtype)
+
+
+def _is_unusual(layer: nn.Module) -> bool:
+    # These change the weight, or its gradient, behind the rule's back.
+    return isinstance(layer, nn.Embedding) and (
+        layer.max_norm is not None or layer.scale_grad_by_freq
+    )

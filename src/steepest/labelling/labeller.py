@@ -1,0 +1,34 @@
+"""What every labeller can do; nothing has to be subclassed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steepest.labelling.answers import Answers
+    from steepest.seeds import SampleId
+
+
+@runtime_checkable
+class Labeller(Protocol):
+    """Someone or something that gives labels.
+
+    Attributes:
+        name: Who the pool remembers as the giver of the labels.
+    """
+
+    name: str
+
+    def label(self, ids: Sequence[SampleId]) -> Answers:
+        """Answer for some or all of the samples asked about, and for no others.
+
+        Asking again gives the same answers, or more of them once they are there.
+
+        Args:
+            ids: Distinct ids [N].
+
+        Raises:
+            InputError: If an id is none that the labeller knows, or is there twice.
+        """

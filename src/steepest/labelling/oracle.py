@@ -1,0 +1,44 @@
+"""The labeller of simulations: it knows every label of a benchmark data set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steepest.errors import InputError
+from steepest.labelling.answers import Answers
+from steepest.pool.values import copy_label, plain_ids, plain_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steepest.datasets.sealed import SealedLabels
+    from steepest.seeds import SampleId
+
+
+class OracleLabeller:
+    """Answers at once and rightly from a data set's sealed labels.
+
+    Args:
+        sealed: Labels [N], unsealed here for the purpose ``"oracle labeller"``.
+        ids: The samples' ids [N] in the order of the labels; None means 0 … N - 1.
+
+    Raises:
+        InputError: If there is not one id for each label.
+    """
+
+    name = "oracle"
+
+    def __init__(self, sealed: SealedLabels, ids: Sequence[SampleId] | None = None) -> None:
+        known = plain_ids(range(len(sealed)) if ids is None else ids)
+        if len(known) != len(sealed):
+            raise InputError(f"{len(known)} ids but {len(sealed)} labels; give one id per label")
+        labels = plain_labels(sealed.unseal("oracle labeller"))
+        self._labels = dict(zip(known, labels, strict=True))
+
+    def label(self, ids: Sequence[SampleId]) -> Answers:
+        """Return the true label of every sample asked about."""
+        asked = plain_ids(ids)
+        unknown = next((i for i in asked if i not in self._labels), None)
+        if unknown is not None:
+            raise InputError(f"the oracle has no sample {unknown!r}; ask with the data set's ids")
+        return Answers({i: copy_label(self._labels[i]) for i in asked})

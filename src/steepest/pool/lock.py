@@ -1,0 +1,91 @@
+"""One writer at a time, kept by a lock that dies with its process."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Self
+
+from steepest.errors import RunFolderError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+
+class FileLock:
+    """Exclusive hold on a file or folder, from construction to release.
+
+    The hold ends with ``release``, the end of a ``with`` block, garbage collection or the death
+    of the process. The lock file stays behind: deleting it would let two holders in.
+
+    Args:
+        path: What to hold; the lock file is ``NAME.lock`` beside it.
+
+    Raises:
+        RunFolderError: If someone else holds it, or it cannot be locked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.with_name(path.name + ".lock")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise RunFolderError(
+                f"{path} cannot be locked ({error.strerror}); choose a folder you may write to"
+            ) from error
+        try:
+            _take(descriptor)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise RunFolderError(
+                f"{path} is in use by another process (or still open in this one); close it there"
+            ) from None
+        except OSError as error:
+            os.close(descriptor)
+            raise RunFolderError(
+                f"{path} cannot be locked ({error.strerror}); move it to a local disk"
+            ) from error
+        self._finalizer = weakref.finalize(self, _give_up, descriptor, os.getpid())
+
+    @property
+    def held(self) -> bool:
+        """Whether the hold is still on."""
+        return self._finalizer.alive
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _take(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # a platform without it runs unguarded
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _give_up(descriptor: int, owner_pid: int) -> None:
+    # A forked child shares the hold: unlocking there would take it away from the parent, and
+    # only closing here would leave it with a child that lives on.
+    if os.getpid() == owner_pid:
+        try:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        except ImportError:
+            pass
+    os.close(descriptor)

@@ -1,0 +1,69 @@
+"""Numbers as a reader wants them: few digits, a unit, and a dash for what is not there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steepest.experiment.statistics import LabelsSaved, Spread
+
+DASH = "–"
+MINUS = "−"
+
+
+def share(value: float | None) -> str:
+    """Return a fraction with three decimals."""
+    return DASH if value is None else f"{value:.3f}"
+
+
+def signed(value: float | None) -> str:
+    """Return a difference with its sign."""
+    return DASH if value is None else f"{value:+.3f}".replace("-", MINUS)
+
+
+def spread(value: Spread | None, decimals: int = 3) -> str:
+    """Return mean ± standard deviation; without the latter for one seed."""
+    if value is None:
+        return DASH
+    mean = f"{value.mean:.{decimals}f}"
+    return mean if value.sd is None else f"{mean} ± {value.sd:.{decimals}f}"
+
+
+def p_value(value: float | None) -> str:
+    """Return a p-value with three decimals, or that it is below 0.001."""
+    if value is None:
+        return DASH
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def saved(value: LabelsSaved | None) -> str:
+    """Return the mean of the labels saved, and in how many seeds that was."""
+    if value is None:
+        return DASH
+    n = len(value.values)
+    mean = DASH if value.mean is None else f"{value.mean:.0f}"
+    return f"{mean} ({value.reached}/{n})"
+
+
+def seconds(value: Spread | None) -> str:
+    """Return a mean time with about three digits."""
+    if value is None:
+        return DASH
+    return f"{value.mean:.0f}" if value.mean >= 100 else f"{value.mean:.2f}"
+
+
+def size(count_bytes: int | None) -> str:
+    """Return a size in the largest unit that leaves at least one."""
+    if count_bytes is None:
+        return DASH
+    amount = float(count_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
+def seeds(n: int) -> str:
+    """Return how many seeds, in words."""
+    return "1 seed" if n == 1 else f"{n} seeds"

@@ -1,0 +1,131 @@
+"""The page: everything in one file that needs nothing from outside."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from steepest.report import numbers
+from steepest.report.diagnosis import classes_section, regime_section
+from steepest.report.gallery import Pictures, gallery
+from steepest.report.headline import completeness, headline
+from steepest.report.markup import Safe, element, join, paragraph
+from steepest.report.results import (
+    curves_section,
+    penalty_section,
+    results_section,
+    tests_section,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from steepest.experiment.outcomes import Comparison
+    from steepest.experiment.statistics import Summary
+
+_HARDWARE = ("device", "threads", "platform")
+_VERSIONS = ("steepest", "torch", "python")
+
+
+def render_page(comparison: Comparison, summary: Summary, curves_svg: bytes) -> str:
+    """Return the whole page as HTML.
+
+    Args:
+        comparison: The records.
+        summary: Their statistics.
+        curves_svg: The figure of the learning curves.
+    """
+    pictures = Pictures(comparison.config)
+    sections = [
+        curves_section(comparison, summary, curves_svg),
+        results_section(summary) if summary.strategies else None,
+        tests_section(summary),
+        penalty_section(summary.penalty, summary.n),
+        classes_section(comparison, pictures.classes),
+        regime_section(comparison),
+        gallery(comparison, pictures),
+    ]
+    style = Safe(resources.files("steepest.report").joinpath("page.css").read_text("utf-8"))
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"{comparison.name}: report"),
+        element("style", style),
+    )
+    body = element(
+        "body",
+        _header(comparison, summary),
+        element("main", *sections),
+        element("footer", paragraph(_footer(comparison))),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _header(comparison: Comparison, summary: Summary) -> Safe:
+    first, *others = headline(summary)
+    missing = completeness(comparison, summary)
+    return element(
+        "header",
+        paragraph("Active learning report", "kicker"),
+        element("h1", comparison.name),
+        paragraph(first, "headline"),
+        paragraph(" ".join(others)) if others else None,
+        paragraph(missing, "warning", role="note") if missing else None,
+        _facts(comparison, summary),
+    )
+
+
+def _facts(comparison: Comparison, summary: Summary) -> Safe:
+    environments = [
+        entry["environment"]
+        for run in comparison.runs.values()
+        for entry in run.entries
+        if isinstance(entry.get("environment"), dict)
+    ]
+    data = comparison.config.get("data")
+    versions = comparison.versions or _distinct(environments, _VERSIONS)
+    versions = {key: value for key, value in versions.items() if key not in _HARDWARE}
+    asked = ", ".join(str(seed) for seed in comparison.seeds)
+    facts: list[tuple[str, object]] = [
+        ("data", data.get("name") if isinstance(data, dict) else None),
+        ("strategies", ", ".join(comparison.strategies)),
+        ("seeds", f"{asked} ({summary.runs_complete} of {summary.runs_expected} runs complete)"),
+        ("labels", _budget(comparison)),
+        ("hardware", _listing(_distinct(environments, _HARDWARE).items())),
+        ("versions", _listing(versions.items())),
+        ("command", element("code", comparison.command) if comparison.command else None),
+    ]
+    known = [(name, value) for name, value in facts if value]
+    return element(
+        "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in known)
+    )
+
+
+def _budget(comparison: Comparison) -> str:
+    runs = [run for run in comparison.runs.values() if run.entries]
+    longest = max(runs, key=lambda run: len(run.entries), default=None)
+    if longest is None:
+        return numbers.DASH
+    first, last = longest.entries[0], longest.entries[-1]
+    return f"{first['labelled']} to {last['labelled']} in {len(longest.entries)} cycles"
+
+
+def _distinct(environments: list[dict[str, Any]], keys: tuple[str, ...]) -> dict[str, str]:
+    """Return all values that the runs recorded for each key."""
+    told = {
+        key: dict.fromkeys(str(e[key]) for e in environments if e.get(key) is not None)
+        for key in keys
+    }
+    return {key: " / ".join(values) for key, values in told.items() if values}
+
+
+def _listing(pairs: Iterable[tuple[str, object]]) -> Safe:
+    return join((f"{key} {value}" for key, value in pairs), between=", ")
+
+
+def _footer(comparison: Comparison) -> str:
+    beside = "curves.csv (every cycle of every run), summary.json (every number of this page)"
+    kind = "run" if comparison.single else "comparison"
+    return f"Written from the records of this {kind}. Beside this page: {beside} and figures/."

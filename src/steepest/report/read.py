@@ -1,0 +1,123 @@
+"""A folder on disk becomes a comparison in memory."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from steepest.errors import JournalError, RunFolderError
+from steepest.experiment.outcomes import Comparison, Run
+from steepest.journal import Entry, read_journal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORDS = "records.jsonl"
+
+
+def read_comparison(folder: Path) -> Comparison:
+    """Read the folder of a comparison, or of a single run.
+
+    Raises:
+        RunFolderError: If the folder is neither.
+        JournalError: If a record is damaged.
+    """
+    if (folder / "comparison.json").is_file():
+        return _read_many(folder)
+    if (folder / RECORDS).is_file():
+        return _read_single(folder)
+    raise RunFolderError(
+        f"{folder} holds neither comparison.json nor {RECORDS}: "
+        "name the folder that `steepest compare` or `steepest run` wrote"
+    )
+
+
+def _read_many(folder: Path) -> Comparison:
+    path = folder / "comparison.json"
+    head = _read_object(path)
+    try:
+        strategies = tuple(str(name) for name in head["strategies"])
+        seeds = tuple(int(seed) for seed in head["seeds"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise JournalError(
+            f"{path}: 'strategies' or 'seeds' is missing or not a list; "
+            "restore the file from a copy"
+        ) from error
+    runs = {
+        (name, seed): Run(name, seed, _read_records(folder / "runs" / name / f"seed-{seed}"))
+        for name in strategies
+        for seed in seeds
+    }
+    return Comparison(
+        name=str(head.get("name") or folder.resolve().name),
+        strategies=strategies,
+        seeds=seeds,
+        runs=runs,
+        config=_table(head.get("config")),
+        command=str(head.get("command") or ""),
+        versions=_table(head.get("versions")),
+    )
+
+
+def _read_single(folder: Path) -> Comparison:
+    path = folder / "config.json"
+    config = _read_object(path) if path.is_file() else {}
+    entries = _read_records(folder)
+    if not entries:
+        raise RunFolderError(
+            f"{folder / RECORDS} has no finished cycle yet: report again once the run has got on"
+        )
+    run = Run(str(entries[0].get("strategy", "run")), int(entries[0].get("seed", 0)), entries)
+    return Comparison(
+        name=str(config.get("name") or folder.resolve().name),
+        strategies=(run.strategy,),
+        seeds=(run.seed,),
+        runs={(run.strategy, run.seed): run},
+        config=config,
+        command=str(config.get("command") or ""),
+        versions={},
+        single=True,
+    )
+
+
+def _read_records(folder: Path) -> tuple[Entry, ...]:
+    # A torn last line is a cycle that a crash cut short; the loop sets it aside when it resumes.
+    entries, _ = read_journal(folder / RECORDS)
+    for number, entry in enumerate(entries):
+        problem = _problem(entry, number)
+        if problem:
+            raise JournalError(
+                f"{folder / RECORDS}: entry {number + 1} {problem}; "
+                "restore the file from a copy, or remove this run and make it again"
+            )
+    return tuple(entries)
+
+
+def _problem(entry: Entry, number: int) -> str:
+    """Say what keeps an entry from being a record of that cycle, or nothing."""
+    if entry.get("cycle") != number:
+        return f"is cycle {entry.get('cycle')!r} where {number} is due"
+    if not isinstance(entry.get("labelled"), int):
+        return "has no number 'labelled'"
+    if not isinstance(entry.get("selected"), list):
+        return "has no list 'selected'"
+    metrics = entry.get("metrics")
+    accuracy = metrics.get("accuracy") if isinstance(metrics, dict) else None
+    if not isinstance(accuracy, int | float) or not math.isfinite(accuracy):
+        return "has no finite accuracy"
+    return ""
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise JournalError(f"{path}: cannot be read ({error}); restore it from a copy") from error
+    if not isinstance(value, dict):
+        raise JournalError(f"{path}: is not a JSON object; restore it from a copy")
+    return value
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

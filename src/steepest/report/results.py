@@ -1,0 +1,208 @@
+"""Sections of the page that compare strategies: curves, results, tests, penalty matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steepest.experiment.significance import smallest_wilcoxon_p
+from steepest.report import numbers
+from steepest.report.inline_svg import inline_svg
+from steepest.report.markup import Safe, element, heat_cell, join, paragraph, section, table
+
+if TYPE_CHECKING:
+    from steepest.experiment.outcomes import Comparison
+    from steepest.experiment.statistics import Contrast, Penalty, Summary
+
+_MEASURES = {"aubc": "AUBC", "final_accuracy": "final accuracy"}
+
+
+def curves_section(comparison: Comparison, summary: Summary, svg: bytes) -> Safe:
+    """Return the learning curves, and the numbers behind them folded away."""
+    description = (
+        f"Test accuracy against the number of labelled samples for "
+        f"{', '.join(comparison.strategies)}; the numbers are in the table below."
+    )
+    return section(
+        "curves",
+        "Learning curves",
+        paragraph(_curves_caption(comparison, summary)),
+        element(
+            "div",
+            inline_svg(svg, "learning-curves", description),
+            class_="figure",
+            tabindex="0",
+            role="group",
+            aria_label="Learning curves",
+        ),
+        _curve_numbers(summary) if summary.strategies else None,
+    )
+
+
+def results_section(summary: Summary) -> Safe:
+    """Return the main table: accuracy, labels, time and memory by strategy."""
+    columns: dict[str, list[str]] = {
+        "AUBC": [numbers.spread(entry.aubc) for entry in summary.strategies],
+        "final accuracy": [numbers.spread(entry.final_accuracy) for entry in summary.strategies],
+    }
+    told = (
+        "AUBC is the area under the curve of accuracy over labels, divided by the range of "
+        "labels: the mean height of the curve."
+    )
+    if summary.baseline:
+        columns[f"labels saved (against {summary.baseline})"] = [
+            numbers.saved(entry.labels_saved) for entry in summary.strategies
+        ]
+        told += (
+            f" Labels saved: {summary.baseline}'s labels at the end, less those needed to reach "
+            f"{summary.baseline}'s final accuracy with the same seed; mean of the seeds that "
+            "reached it, and in brackets how many did."
+        )
+    columns |= {
+        "scoring, s per run": [numbers.seconds(e.scoring_seconds) for e in summary.strategies],
+        "training, s per run": [numbers.seconds(e.training_seconds) for e in summary.strategies],
+        "peak memory of scoring": [numbers.size(e.scoring_peak_bytes) for e in summary.strategies],
+    }
+    names = [entry.strategy for entry in summary.strategies]
+    deviation = ", ± standard deviation over seeds" if summary.n > 1 else ""
+    caption = f"Means{deviation}, n = {numbers.seeds(summary.n)}"
+    shown = table(caption, ("strategy", *columns), zip(names, *columns.values(), strict=True))
+    return section("results", "Results", shown, paragraph(told, "note"))
+
+
+def tests_section(summary: Summary) -> Safe | None:
+    """Return the paired tests against the baseline, None where there is none."""
+    if not summary.contrasts:
+        return None
+    header = (
+        "strategy",
+        "measure",
+        "mean difference",
+        "95 % interval",
+        "p, t-test",
+        "p, t-test (Holm)",
+        "p, Wilcoxon",
+        "p, Wilcoxon (Holm)",
+    )
+    told = (
+        f"Each strategy is held against {summary.baseline} seed by seed: the same initial labels, "
+        "the same initial weights. Holm's correction is for the number of strategies within "
+        "one measure; a difference counts as significant at 5 % where the corrected p is at "
+        "most 0.05."
+    )
+    caption = f"Paired tests against {summary.baseline}, two-sided, n = {numbers.seeds(summary.n)}"
+    return section(
+        "tests",
+        "Is the difference more than chance?",
+        paragraph(told),
+        table(caption, header, (_contrast_row(c) for c in summary.contrasts)),
+        *(paragraph(note, "note") for note in _test_notes(summary)),
+    )
+
+
+def penalty_section(penalty: Penalty | None, n: int) -> Safe | None:
+    """Return the penalty matrix with its orientation, None where there is none."""
+    if penalty is None:
+        return None
+    told = (
+        f"Each cell is the share of the {penalty.budgets} budgets after the first at which the "
+        "strategy of the row is significantly better than the strategy of the column (paired "
+        f"t-test, p < {penalty.alpha:g}, uncorrected): a row's mean is how often it wins (higher "
+        "is better), a column's mean how often it is beaten (lower is better)."
+    )
+    rows = [
+        (
+            name,
+            *(
+                element("td", numbers.DASH) if i == j else heat_cell(f"{value:.2f}", value)
+                for j, value in enumerate(penalty.matrix[i])
+            ),
+            f"{penalty.wins[i]:.2f}",
+        )
+        for i, name in enumerate(penalty.strategies)
+    ]
+    rows.append(("is beaten (mean)", *(f"{value:.2f}" for value in penalty.losses), ""))
+    header = ("row beats column", *penalty.strategies, "wins (mean)")
+    caption = f"Penalty matrix, n = {numbers.seeds(n)}"
+    return section("penalty", "Who beats whom", paragraph(told), table(caption, header, rows))
+
+
+def _curves_caption(comparison: Comparison, summary: Summary) -> str:
+    if not summary.strategies:
+        return "Test accuracy of the runs as far as they have come; no seed is complete yet."
+    if summary.n == 1:
+        told = "Test accuracy of one seed (n = 1), so there is no band."
+    else:
+        told = (
+            f"Mean test accuracy of n = {summary.n} seeds; the bands are 95 % confidence "
+            "intervals of the mean (Student's t)."
+        )
+    counted = sum(len(comparison.paired_runs(entry.strategy)) for entry in summary.strategies)
+    begun = sum(len(comparison.begun_runs(name)) for name in comparison.strategies)
+    if begun > counted:
+        told += " Thin lines are runs that are not in the statistics."
+    return told
+
+
+def _curve_numbers(summary: Summary) -> Safe:
+    budgets = summary.strategies[0].curve.budgets
+    rows = [
+        (
+            budget,
+            *(
+                _interval(entry.curve.mean[i], entry.curve.low[i], entry.curve.high[i], summary.n)
+                for entry in summary.strategies
+            ),
+        )
+        for i, budget in enumerate(budgets)
+    ]
+    caption = f"Test accuracy by number of labels, n = {numbers.seeds(summary.n)}"
+    if summary.n > 1:
+        caption += ", with 95 % interval"
+    header = ("labels", *(entry.strategy for entry in summary.strategies))
+    return element(
+        "details",
+        element("summary", "The numbers behind the curves"),
+        table(caption, header, rows),
+    )
+
+
+def _interval(mean: float, low: float, high: float, n: int) -> Safe:
+    if n == 1:
+        return join([numbers.share(mean)])
+    bounds = f"{numbers.share(low)} to {numbers.share(high)}"
+    return join([numbers.share(mean), " ", element("span", bounds, class_="quiet")])
+
+
+def _test_notes(summary: Summary) -> list[str]:
+    """Say why p-values are missing, or cannot be small."""
+    if summary.n < 2:
+        return ["With n = 1 seed there is no spread to judge by, so no test is possible."]
+    notes = [
+        f"{c.strategy}, {_MEASURES[c.measure]}: {c.test.note}."
+        for c in summary.contrasts
+        if c.test.note
+    ]
+    floor = smallest_wilcoxon_p(summary.n)
+    if floor > 0.05:
+        notes.append(
+            f"With n = {numbers.seeds(summary.n)} Wilcoxon's p cannot fall below {floor:g}: too "
+            "few seeds for it to reach 5 %. It takes at least six."
+        )
+    return notes
+
+
+def _contrast_row(contrast: Contrast) -> tuple[object, ...]:
+    test = contrast.test
+    interval = numbers.DASH
+    if test.low is not None and test.high is not None:
+        interval = f"{numbers.signed(test.low)} to {numbers.signed(test.high)}"
+    return (
+        contrast.strategy,
+        _MEASURES[contrast.measure],
+        numbers.signed(test.mean_difference),
+        interval,
+        numbers.p_value(test.t_p),
+        element("strong", numbers.p_value(contrast.t_p_holm)),
+        numbers.p_value(test.wilcoxon_p),
+        numbers.p_value(contrast.wilcoxon_p_holm),
+    )

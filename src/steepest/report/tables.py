@@ -1,0 +1,36 @@
+"""The main results as rows, for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steepest.report import numbers
+
+if TYPE_CHECKING:
+    from steepest.experiment.statistics import Summary
+
+
+def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the main results: ``text_table(*summary_rows(summary))``."""
+    against = f" vs {summary.baseline}" if summary.baseline else ""
+    header = [
+        "strategy",
+        f"AUBC (n={summary.n})",
+        "final accuracy",
+        f"labels saved{against}",
+        "p (t, Holm)",
+        "scoring s",
+    ]
+    p_holm = {c.strategy: c.t_p_holm for c in summary.contrasts if c.measure == "aubc"}
+    rows = [
+        [
+            entry.strategy,
+            numbers.spread(entry.aubc),
+            numbers.spread(entry.final_accuracy),
+            numbers.saved(entry.labels_saved),
+            numbers.p_value(p_holm.get(entry.strategy)),
+            numbers.seconds(entry.scoring_seconds),
+        ]
+        for entry in summary.strategies
+    ]
+    return header, rows

@@ -1,0 +1,139 @@
+"""A folder of records becomes a page, figures, a table and a summary on disk."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from steepest.experiment.statistics import summarise
+from steepest.files import write_atomically
+from steepest.report.figures import draw_learning_curves, draw_penalty, render
+from steepest.report.page import render_page
+from steepest.report.read import read_comparison
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from steepest.experiment.outcomes import Comparison, Run
+    from steepest.experiment.statistics import Summary
+    from steepest.journal import Entry
+
+CSV_COLUMNS = (
+    "strategy",
+    "seed",
+    "cycle",
+    "labelled",
+    "accuracy",
+    "loss",
+    "train_accuracy",
+    "training_seconds",
+    "scoring_seconds",
+    "scoring_peak_bytes",
+    "entropy_ratio",
+    "rank_correlation",
+)
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """Where the parts of a report are.
+
+    Attributes:
+        html: The page; it needs none of the others.
+        figures: PNG and SVG of each figure.
+        csv: One row per strategy, seed and cycle.
+        summary: Every statistic as JSON.
+    """
+
+    html: Path
+    figures: tuple[Path, ...]
+    csv: Path
+    summary: Path
+
+
+def write_report(folder: Path, out: Path | None = None) -> ReportFiles:
+    """Write the report of a comparison or of a single run.
+
+    Each file is replaced in one step, so that a reader never sees half of it.
+
+    Args:
+        folder: What a comparison or a run wrote.
+        out: Where to put the report; into ``folder`` if not given.
+
+    Raises:
+        RunFolderError: If the folder holds no records.
+        JournalError: If a record is damaged.
+        InputError: If ``out`` cannot be written.
+    """
+    comparison = read_comparison(folder)
+    summary = summarise(comparison)
+    target = folder if out is None else out
+    images = _draw(comparison, summary)
+    page = render_page(comparison, summary, images["learning-curves.svg"])
+    files = ReportFiles(
+        html=target / "report.html",
+        figures=tuple(target / "figures" / name for name in images),
+        csv=target / "curves.csv",
+        summary=target / "summary.json",
+    )
+    for path, data in zip(files.figures, images.values(), strict=True):
+        write_atomically(path, data)
+    write_atomically(files.csv, curves_csv(comparison))
+    write_atomically(files.summary, _summary_json(comparison, summary))
+    write_atomically(files.html, page)
+    return files
+
+
+def curves_csv(comparison: Comparison) -> str:
+    """Return one row per strategy, seed and cycle; what was not recorded is left empty."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for name in comparison.strategies:
+        for run in comparison.begun_runs(name):
+            writer.writerows(_row(run, entry) for entry in run.entries)
+    return buffer.getvalue()
+
+
+def _draw(comparison: Comparison, summary: Summary) -> dict[str, bytes]:
+    drawn = {"learning-curves": draw_learning_curves(comparison, summary)}
+    if summary.penalty is not None:
+        drawn["penalty"] = draw_penalty(summary.penalty)
+    return {
+        f"{name}.{kind}": render(figure, kind)
+        for name, figure in drawn.items()
+        for kind in ("png", "svg")
+    }
+
+
+def _row(run: Run, entry: Entry) -> tuple[Any, ...]:
+    def part(table: str, key: str) -> object:
+        return (entry.get(table) or {}).get(key)
+
+    return (
+        run.strategy,
+        run.seed,
+        entry["cycle"],
+        entry["labelled"],
+        part("metrics", "accuracy"),
+        part("metrics", "loss"),
+        part("train_metrics", "accuracy"),
+        part("training", "seconds"),
+        part("scoring", "seconds"),
+        part("scoring", "peak_bytes"),
+        part("regime", "entropy_ratio"),
+        part("regime", "rank_correlation"),
+    )
+
+
+def _summary_json(comparison: Comparison, summary: Summary) -> str:
+    whole = {
+        **summary.to_dict(),
+        "command": comparison.command,
+        "versions": dict(comparison.versions or {}),
+        "config": dict(comparison.config),
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

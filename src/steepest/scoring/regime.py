@@ -1,0 +1,73 @@
+"""In which regime is the model: does the score still follow its uncertainty?
+
+The gradient of the entropy vanishes for uniform predictions as well as for certain ones. While
+a model is weak, its most uncertain samples are therefore ranked last by ``entropy-gradnorm``;
+nothing in the scores themselves shows it. Two numbers do.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from steepest.errors import RegimeWarning
+
+_ALARM = -0.1
+
+
+@dataclass(frozen=True)
+class Regime:
+    """How sure the model is, and how the score relates to that.
+
+    Attributes:
+        entropy_ratio: Mean entropy of the predictions, as a share of log C.
+        rank_correlation: Spearman's correlation of score and entropy; None if either is constant.
+        samples: The number of samples that both were measured on.
+    """
+
+    entropy_ratio: float
+    rank_correlation: float | None
+    samples: int
+
+
+def diagnose(
+    scores: npt.NDArray[np.float64], entropies: npt.NDArray[np.float64], classes: int
+) -> Regime:
+    """Measure the regime of one selection.
+
+    Args:
+        scores: [N].
+        entropies: Entropy of each sample's prediction [N].
+        classes: C.
+    """
+    a, b = _ranks(scores), _ranks(entropies)
+    constant = np.ptp(a) == 0 or np.ptp(b) == 0
+    return Regime(
+        entropy_ratio=float(entropies.mean() / math.log(classes)),
+        rank_correlation=None if constant else float(np.corrcoef(a, b)[0, 1]),
+        samples=len(scores),
+    )
+
+
+def warn_if_inverted(regime: Regime | None, strategy: str) -> None:
+    """Warn when the most uncertain samples come last, and say what to use instead."""
+    if regime is None or regime.rank_correlation is None or regime.rank_correlation > _ALARM:
+        return
+    warnings.warn(
+        f"{strategy} ranks this model's most uncertain samples last (rank correlation with entropy "
+        f"{regime.rank_correlation:+.2f}, mean entropy {regime.entropy_ratio:.0%} of its maximum): "
+        "the model is still weak; use 'margin' or 'entropy' until it has learnt more",
+        RegimeWarning,
+        stacklevel=3,
+    )
+
+
+def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return ranks [N]; ties share the mean of their places."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[place]

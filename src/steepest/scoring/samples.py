@@ -1,0 +1,131 @@
+"""One view of every kind of pool: ids, and batches of inputs without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
+
+from steepest.errors import InputError
+from steepest.gradnorm.inputs import Inputs
+from steepest.seeds import SampleId
+
+PoolLike = Any
+"""A Dataset, a DataLoader, a tensor, an array, or the path of a folder of images."""
+
+_LABEL_KEYS = frozenset({"label", "labels", "target", "targets", "y"})
+
+
+class Samples:
+    """A pool as ids and a way to load inputs by position.
+
+    Args:
+        ids: Ids [N]; distinct.
+        load: Maps positions and a batch size to batches of inputs, in order.
+    """
+
+    def __init__(
+        self, ids: Sequence[SampleId], load: Callable[[Sequence[int], int], Iterator[Inputs]]
+    ) -> None:
+        if len(ids) == 0:
+            raise InputError("the pool is empty: there is nothing to choose from")
+        if len(set(ids)) != len(ids):
+            raise InputError("the ids of a pool must be distinct")
+        self.ids = ids
+        self._load = load
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def batches(self, positions: Sequence[int], size: int) -> Iterator[Inputs]:
+        """Yield the inputs at these positions, in batches, labels left out."""
+        return self._load(positions, size)
+
+
+def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples:
+    """Take a pool as users have it.
+
+    Args:
+        pool: A Dataset (items are inputs, ``(inputs, label, …)`` or dicts; labels are dropped), a
+            DataLoader (its data set, collation and workers are used), a tensor or array [N, ...],
+            or the path of a folder of images.
+        ids: The samples' names [N]; None takes the pool's own (paths of a folder, an ``ids``
+            attribute) or else the index.
+
+    Raises:
+        InputError: If the pool is empty or of no known kind.
+    """
+    if isinstance(pool, Samples):
+        return pool
+    if isinstance(pool, (str, Path)):
+        from steepest.datasets.folder import ImageFolder
+
+        pool = ImageFolder(Path(pool))
+    if isinstance(pool, np.ndarray):
+        pool = torch.from_numpy(np.ascontiguousarray(pool))
+    if isinstance(pool, Tensor):
+        return Samples(_ids(pool, ids, len(pool)), _tensor_loader(pool))
+    if isinstance(pool, DataLoader):
+        workers = {"num_workers": pool.num_workers, "collate_fn": pool.collate_fn}
+        return _from_dataset(pool.dataset, ids, workers)
+    if hasattr(pool, "__getitem__") or isinstance(pool, IterableDataset):
+        return _from_dataset(pool, ids, {})
+    raise InputError(
+        f"a pool of type {type(pool).__name__} is not known: pass a Dataset, a DataLoader, "
+        "a tensor, an array or a folder of images"
+    )
+
+
+def inputs_of(item: Any) -> Inputs:  # noqa: ANN401
+    """Return the inputs of a collated batch, without the labels beside them."""
+    if isinstance(item, Mapping):
+        return {name: value for name, value in item.items() if name not in _LABEL_KEYS}
+    if isinstance(item, (tuple, list)):
+        return inputs_of(item[0])
+    inputs: Inputs = item
+    return inputs
+
+
+def _ids(pool: object, given: Sequence[SampleId] | None, count: int) -> Sequence[SampleId]:
+    if given is None:
+        own = getattr(pool, "ids", None)
+        return range(count) if own is None else list(own)
+    if len(given) != count:
+        raise InputError(f"{len(given)} ids for {count} samples: one id each is needed")
+    return [i.item() if isinstance(i, np.generic) else i for i in given]
+
+
+def _tensor_loader(data: Tensor) -> Callable[[Sequence[int], int], Iterator[Inputs]]:
+    if data.dtype == torch.uint8:
+        raise InputError(
+            "the pool holds raw bytes (uint8): convert it to float and normalise it as in training"
+        )
+
+    def load(positions: Sequence[int], size: int) -> Iterator[Inputs]:
+        index = torch.as_tensor(positions, dtype=torch.long)
+        for start in range(0, len(index), size):
+            yield data[index[start : start + size].to(data.device)]
+
+    return load
+
+
+def _from_dataset(
+    dataset: Dataset[Any], ids: Sequence[SampleId] | None, workers: Mapping[str, Any]
+) -> Samples:
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        raise InputError(
+            "a pool must have a length and an index, so that its samples have ids: "
+            "use a map-style Dataset"
+        )
+
+    def load(positions: Sequence[int], size: int) -> Iterator[Inputs]:
+        part = Subset(dataset, list(positions))
+        for item in DataLoader(part, batch_size=size, shuffle=False, **workers):
+            yield inputs_of(item)
+
+    return Samples(_ids(dataset, ids, len(dataset)), load)

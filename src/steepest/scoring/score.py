@@ -1,0 +1,217 @@
+"""Score every sample of a pool under the present model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from steepest.errors import InputError, NonFiniteError
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.losses import entropy
+from steepest.gradnorm.preserve import evaluating
+from steepest.models.fingerprint import fingerprint
+from steepest.progress import Progress, show_progress
+from steepest.scoring.regime import diagnose
+from steepest.scoring.samples import PoolLike, Samples, as_samples
+from steepest.scoring.scores import Scores
+from steepest.seeds import SampleId
+from steepest.selection import random_subset
+from steepest.strategies import Batch, Needs, Strategy, create
+from steepest.tasks.base import Task
+
+BatchSize = int | Literal["auto"]
+
+
+def score(
+    model: nn.Module,
+    pool: PoolLike,
+    strategy: str | Strategy = "entropy-gradnorm",
+    *,
+    options: Mapping[str, Any] | None = None,
+    ids: Sequence[SampleId] | None = None,
+    labelled: Iterable[SampleId] | None = None,
+    subset: int | None = None,
+    seed: int = 0,
+    task: Task | None = None,
+    batch_size: BatchSize = "auto",
+    device: torch.device | str | None = None,
+    progress: bool | Progress = True,
+) -> Scores:
+    """Score the samples of a pool; higher = label first.
+
+    The model runs in eval mode and is left exactly as found.
+
+    Args:
+        model: Any module that returns logits, or carries them in its output.
+        pool: A Dataset, a DataLoader, a tensor, an array or the path of a folder of images.
+        strategy: A name from ``steepest.strategies.names()``, or a strategy.
+        options: Options for a strategy given by name.
+        ids: Names of the samples; by default the pool's own, or the index.
+        labelled: Ids to leave out because they carry a label already.
+        subset: Score only a random subset of this size (the paper takes 10 · k).
+        seed: Seeds every draw; draws are keyed by sample id.
+        task: Whose training loss ``expected-gradnorm`` and ``egl`` use; default cross-entropy.
+        batch_size: Samples in flight; ``"auto"`` picks one for the device. The scores do not
+            depend on it.
+        device: Where to compute; by default where the model is.
+        progress: Whether to show progress.
+
+    Raises:
+        SteepestError: In one line, if something cannot be used.
+    """
+    chosen = _as_strategy(strategy, options)
+    samples = as_samples(pool, ids)
+    positions = _candidates(samples, labelled, subset, seed)
+    model = _on_device(model, device)
+    where = _device_of(model)
+    size = _batch_size(batch_size, where, chosen.needs)
+    shown = show_progress(enabled=progress) if isinstance(progress, bool) else progress
+    names = [samples.ids[p] for p in positions]
+    with evaluating(model):
+        engine = Engine(model) if Needs.GRADIENTS in chosen.needs else None
+
+        def batch_of(rows: Sequence[SampleId], inputs: Inputs) -> Batch:
+            loss = None if task is None else task.training_loss
+            return Batch(
+                rows, inputs, model=model, engine=engine, seed=seed, training_loss=loss
+            )
+
+        if chosen.needs == Needs.NOTHING:
+            values = chosen.score(batch_of(names, torch.empty(len(names)))).numpy()
+            entropies, classes = None, 0
+        else:
+            loaded = samples.batches(positions, size)
+            table, classes = _score_batches(chosen, names, loaded, batch_of, where, shown)
+            values, entropies = table[:, 0], table[:, 1]
+    regime = None if entropies is None else diagnose(values, entropies, classes)
+    return Scores(
+        ids=names,
+        values=values.astype(np.float64),
+        strategy=chosen.name,
+        options=chosen.options(),
+        seed=seed,
+        model=fingerprint(model),
+        regime=regime,
+    )
+
+
+def _score_batches(
+    strategy: Strategy,
+    names: Sequence[SampleId],
+    loaded: Iterable[Inputs],
+    batch_of: Any,  # noqa: ANN401
+    device: torch.device,
+    progress: Progress,
+) -> tuple[npt.NDArray[np.float64], int]:
+    """Return scores and entropies [N, 2] and the number of classes."""
+    parts: list[Tensor] = []
+    done = classes = 0
+    in_flight = len(names)
+    with progress.task(f"scoring by {strategy.name}", len(names)) as step:
+        for inputs in loaded:
+            total = batches.count(inputs)
+            _check_inputs(inputs, names[done : done + total])
+            start = 0
+            while start < total:
+                rows = slice(start, min(start + in_flight, total))
+                here = names[done + rows.start : done + rows.stop]
+                try:
+                    batch = batch_of(here, batches.move(batches.take(inputs, rows), device))
+                    value = _checked(strategy.score(batch), here, strategy.name)
+                except torch.OutOfMemoryError:
+                    if rows.stop - rows.start == 1:
+                        raise
+                    in_flight = (rows.stop - rows.start) // 2
+                    torch.cuda.empty_cache()
+                    continue
+                uncertainty = entropy(batch.logits).cpu()
+                classes = batch.logits.shape[1]
+                parts.append(torch.stack([value, uncertainty], dim=1))
+                start = rows.stop
+            done += total
+            step.advance(total)
+    return torch.cat(parts).numpy(), classes
+
+
+def _checked(values: Tensor, names: Sequence[SampleId], strategy: str) -> Tensor:
+    values = values.detach().double().cpu()
+    if values.shape != (len(names),):
+        raise InputError(
+            f"strategy {strategy!r} returned shape {list(values.shape)} for {len(names)} samples"
+        )
+    finite = torch.isfinite(values)
+    if not bool(finite.all()):
+        first = names[int((~finite).nonzero()[0])]
+        raise NonFiniteError(
+            f"the score of sample {first!r} is NaN or infinite: look at the model's weights and at "
+            "that sample"
+        )
+    return values
+
+
+def _check_inputs(inputs: Inputs, names: Sequence[SampleId]) -> None:
+    for tensor in batches.tensors_of(inputs):
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            bad = ~torch.isfinite(tensor).reshape(len(tensor), -1).all(1)
+            raise NonFiniteError(
+                f"sample {names[int(bad.nonzero()[0])]!r} holds NaN or infinity: "
+                "clean it or leave it out of the pool"
+            )
+
+
+def _candidates(
+    samples: Samples, labelled: Iterable[SampleId] | None, subset: int | None, seed: int
+) -> list[int]:
+    """Return the positions of the unlabelled samples, or of a random subset of them."""
+    positions = list(range(len(samples)))
+    if labelled is not None:
+        known = set(samples.ids)
+        taken = {i.item() if isinstance(i, np.generic) else i for i in labelled}
+        if unknown := taken - known:
+            raise InputError(f"the labelled id {next(iter(unknown))!r} is not in the pool")
+        positions = [p for p in positions if samples.ids[p] not in taken]
+        if not positions:
+            raise InputError("every sample of the pool is labelled already")
+    if subset is not None:
+        if subset < 1:
+            raise InputError(f"subset must be at least 1, not {subset}")
+        drawn = random_subset([samples.ids[p] for p in positions], subset, seed)
+        positions = [positions[d] for d in drawn]
+    return positions
+
+
+def _as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> Strategy:
+    if isinstance(strategy, str):
+        return create(strategy, options)
+    if options:
+        raise InputError("options belong to a strategy given by name; set them on the strategy")
+    return strategy
+
+
+def _on_device(model: nn.Module, device: torch.device | str | None) -> nn.Module:
+    if device is None or torch.device(device) == _device_of(model):
+        return model
+    return copy.deepcopy(model).to(device)
+
+
+def _device_of(model: nn.Module) -> torch.device:
+    tensor = next(model.parameters(), None)
+    return torch.device("cpu") if tensor is None else tensor.device
+
+
+def _batch_size(size: BatchSize, device: torch.device, needs: Needs) -> int:
+    if isinstance(size, int) and not isinstance(size, bool) and size >= 1:
+        return size
+    if size != "auto":
+        raise InputError(f"batch_size must be 'auto' or at least 1, not {size!r}")
+    if device.type == "cuda":
+        return 512
+    return 64 if Needs.GRADIENTS in needs else 256

@@ -1,0 +1,77 @@
+"""What a strategy sees of the pool: one batch of samples under the present model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steepest.errors import ModelError
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.inputs import Inputs, logits_of
+from steepest.gradnorm.losses import RowLosses, TrainingLoss
+from steepest.seeds import SampleId
+
+
+class Batch:
+    """N unlabelled samples, with what can be known of them without labels.
+
+    The model runs at most once however much is asked for: gradient norms bring the logits along.
+
+    Args:
+        ids: The samples' ids [N].
+        inputs: What the model takes.
+        model: The model in eval mode.
+        engine: Measures gradients; None for strategies that did not declare to need them.
+        seed: Seeds every draw, keyed by sample id.
+        training_loss: The task's own per-sample loss, or None for plain cross-entropy.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[SampleId],
+        inputs: Inputs,
+        *,
+        model: nn.Module,
+        engine: Engine | None = None,
+        seed: int = 0,
+        training_loss: TrainingLoss | None = None,
+    ) -> None:
+        self.ids = ids
+        self.seed = seed
+        self.training_loss = training_loss
+        self._inputs = inputs
+        self._model = model
+        self._engine = engine
+        self._logits: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def logits(self) -> Tensor:
+        """The model's logits [N, C, ...], detached."""
+        if self._logits is None:
+            with torch.no_grad():
+                self._keep(batches.call(self._model, self._inputs))
+        if self._logits is None:
+            raise ModelError("the model returned no logits")
+        return self._logits
+
+    def squared_norms(self, losses: RowLosses) -> list[Tensor]:
+        """Return squared gradient norms per parameter tensor, one table [N, P] per loss."""
+        if self._engine is None:
+            raise ModelError("a strategy that measures gradients must declare Needs.GRADIENTS")
+        outputs, squares = self._engine.squared_norms(self._inputs, losses)
+        self._keep(outputs)
+        return squares
+
+    def _keep(self, outputs: Any) -> None:  # noqa: ANN401
+        self._logits = logits_of(outputs).detach()
+        if len(self._logits) != len(self.ids):
+            raise ModelError(
+                f"the model returned {len(self._logits)} rows of logits for {len(self.ids)} samples"
+            )

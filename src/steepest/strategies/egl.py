@@ -1,0 +1,39 @@
+"""Expected gradient length (Settles, Craven and Ray, 2008)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from steepest.gradnorm.inputs import logits_of
+from steepest.gradnorm.losses import each_label, pointwise_cross_entropy
+from steepest.gradnorm.norms import Norm, combine
+from steepest.strategies.base import Needs, Strategy, strategy
+from steepest.strategies.batch import Batch
+
+
+@strategy("egl")
+@dataclass(frozen=True)
+class ExpectedGradientLength(Strategy):
+    """Gradient norm in expectation over the label: score(x) = Σ_i p_i ‖∇_θ L(z(x; θ), i)‖.
+
+    Unlike the norm of the expected loss it does not vanish for uniform predictions. Costs one
+    forward and C backward passes.
+
+    Attributes:
+        norm: As for ``entropy-gradnorm``.
+    """
+
+    needs: ClassVar[Needs] = Needs.GRADIENTS
+
+    norm: Norm = "l2"
+
+    def score(self, batch: Batch) -> Tensor:
+        """Return expected gradient lengths [N]."""
+        loss = batch.training_loss or pointwise_cross_entropy
+        tables = batch.squared_norms(lambda out, _rows: each_label(logits_of(out), loss))
+        lengths = torch.stack([combine(table, self.norm) for table in tables], dim=1)
+        return (batch.logits.double().softmax(1).to(lengths.device) * lengths).sum(1)

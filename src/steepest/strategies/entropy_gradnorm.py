@@ -1,0 +1,38 @@
+"""The paper's entropy scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from steepest.gradnorm.inputs import logits_of
+from steepest.gradnorm.losses import entropy
+from steepest.gradnorm.norms import Norm, combine
+from steepest.strategies.base import Needs, Strategy, strategy
+from steepest.strategies.batch import Batch
+
+
+@strategy("entropy-gradnorm")
+@dataclass(frozen=True)
+class EntropyGradnorm(Strategy):
+    """Gradient norm of the prediction's entropy: score(x) = ‖∇_θ H(p(x; θ))‖.
+
+    The gradient with respect to the logits is −p ∘ (log p + H): it vanishes for certain *and* for
+    uniform predictions, so that a weak model ranks its most uncertain samples last. Every
+    selection measures how far that is the case (see ``Regime``).
+
+    Attributes:
+        norm: ``"l2"``, the paper's ‖·‖, or ``"tensor-sum"``, the sum of the norms of the
+            parameter tensors, as in the published code.
+    """
+
+    needs: ClassVar[Needs] = Needs.GRADIENTS
+
+    norm: Norm = "l2"
+
+    def score(self, batch: Batch) -> Tensor:
+        """Return gradient norms [N]."""
+        (squares,) = batch.squared_norms(lambda out, _rows: [entropy(logits_of(out))])
+        return combine(squares, self.norm)

@@ -1,0 +1,110 @@
+"""Frozen dataclasses from plain tables (TOML, JSON, keyword options), checked field by field."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from steepest.errors import ConfigError, UnknownNameError
+
+T = TypeVar("T")
+
+
+def from_table(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
+    """Build a dataclass from a table; nested dataclasses come from nested tables.
+
+    Args:
+        cls: A dataclass.
+        table: Values by field name.
+        where: How to name the table in messages, such as ``"[training]"``.
+
+    Raises:
+        UnknownNameError: For a key that is no field; names the nearest.
+        ConfigError: For a value of the wrong type, or a required key that is missing.
+    """
+    if not dataclasses.is_dataclass(cls):
+        raise TypeError(f"{cls} is no dataclass")
+    hints = get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
+    place = f" in {where}" if where else ""
+    for key in table:
+        if key not in fields:
+            raise UnknownNameError(f"key{place}", str(key), fields)
+    for name, field in fields.items():
+        missing = dataclasses.MISSING
+        if name not in table and field.default is missing and field.default_factory is missing:
+            raise ConfigError(f"the key {name!r}{place} is missing")
+    values = {
+        key: _convert(value, hints[key], f"{where} {key}".strip()) for key, value in table.items()
+    }
+    made: T = cls(**values)
+    return made
+
+
+def to_table(value: Any) -> Any:  # noqa: ANN401
+    """Turn a dataclass into plain tables and lists, ready for JSON."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_table(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): to_table(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_table(v) for v in value]
+    return value
+
+
+def _convert(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
+    origin = get_origin(hint)
+    if hint is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _first_that_fits(value, get_args(hint), where)
+    if origin is Literal:
+        if not isinstance(value, str) or value not in get_args(hint):
+            raise UnknownNameError(f"value for {where}", str(value), map(str, get_args(hint)))
+        return value
+    if origin is not None:
+        return _convert_container(value, hint, where)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, Mapping):
+            raise _wrong(value, hint, where)
+        return from_table(hint, value, f"[{where}]")
+    return _convert_scalar(value, hint, where)
+
+
+def _convert_container(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
+    if get_origin(hint) is tuple and isinstance(value, (list, tuple)):
+        return tuple(_convert(v, get_args(hint)[0], where) for v in value)
+    if issubclass(get_origin(hint), Mapping) and isinstance(value, Mapping):
+        return dict(value)
+    raise _wrong(value, hint, where)
+
+
+def _convert_scalar(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    # bool is an int to Python, but not to someone who writes a configuration.
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise _wrong(value, hint, where)
+    return value
+
+
+def _first_that_fits(value: Any, choices: tuple[Any, ...], where: str) -> Any:  # noqa: ANN401
+    if value is None and type(None) in choices:
+        return None
+    # JSON null aside, report against the choices a person can write.
+    problem: ConfigError | UnknownNameError | None = None
+    for choice in choices:
+        if choice is type(None):
+            continue
+        try:
+            return _convert(value, choice, where)
+        except (ConfigError, UnknownNameError) as error:
+            problem = problem or error
+    raise problem or _wrong(value, choices, where)
+
+
+def _wrong(value: Any, hint: Any, where: str) -> ConfigError:  # noqa: ANN401
+    wanted = getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)
+    return ConfigError(f"{where} = {value!r}: expected {wanted}, not {type(value).__name__}")

@@ -1,0 +1,151 @@
+"""The fit loop: from labelled images to a trained model."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
+from steepest.gradnorm.inputs import logits_of
+from steepest.progress import Progress
+from steepest.tasks import Task
+from steepest.training.augment import AUGMENTATIONS
+from steepest.training.batches import LabelledImages
+from steepest.training.recipe import Recipe
+from steepest.training.scope import memory_format, own_randomness
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """How a training went.
+
+    Attributes:
+        epochs: Passes over the labelled samples.
+        final_loss: Mean training loss over the last epoch.
+        seconds: Wall-clock time.
+    """
+
+    epochs: int
+    final_loss: float
+    seconds: float
+
+
+def fit(
+    model: nn.Module,
+    task: Task,
+    images: Tensor,
+    labels: Tensor,
+    recipe: Recipe,
+    *,
+    mean: Sequence[float],
+    std: Sequence[float],
+    augmentation: str,
+    seed: int,
+    device: torch.device,
+    progress: Progress,
+) -> FitResult:
+    """Train a model in place and leave it on ``device`` in eval mode.
+
+    The same seed gives the same weights; the global random state stays as it is.
+
+    Args:
+        model: Trained on from the weights it has.
+        task: Decides the loss.
+        images: uint8 [N, C, H, W].
+        labels: What the task learns from [N].
+        recipe: How to train.
+        mean: Per channel, on the 0..1 scale [C].
+        std: Per channel, on the 0..1 scale [C].
+        augmentation: The data set's own, used where the recipe says ``auto``.
+        seed: Decides order, augmentation and dropout.
+        device: Where to compute; all images are moved there once.
+        progress: Told of every epoch.
+
+    Raises:
+        InputError: If there is nothing to learn from.
+        ModelError: If the model has nothing to learn.
+        NonFiniteError: If the loss or a weight becomes NaN or infinite.
+    """
+    if len(images) == 0 or len(images) != len(labels):
+        raise InputError(f"{len(images)} images for {len(labels)} labels; give one label to each")
+    chosen = augmentation if recipe.augmentation == "auto" else recipe.augmentation
+    if chosen not in AUGMENTATIONS:
+        raise UnknownNameError("augmentation", chosen, AUGMENTATIONS)
+    started = time.monotonic()
+    model.to(device)
+    data = LabelledImages(images.to(device), labels.to(device), mean, std, AUGMENTATIONS[chosen])
+    loss = math.nan
+    with (
+        own_randomness(seed, device),
+        memory_format(model, recipe.channels_last) as layout,
+        progress.task("train", recipe.epochs) as step,
+    ):
+        model.train()
+        optimizer = _make_optimizer(model, recipe)
+        for epoch in range(recipe.epochs):
+            _set_lr(optimizer, recipe.lr_at(epoch))
+            batches = data.batches(seed, epoch, recipe.batch_size)
+            laid_out = ((x.contiguous(memory_format=layout), y) for x, y in batches)
+            loss = _train_epoch(model, task, optimizer, laid_out, amp=recipe.amp)
+            if not math.isfinite(loss):
+                raise NonFiniteError(f"the loss is {loss} in epoch {epoch}; lower lr={recipe.lr}")
+            step.advance(note=f"loss {loss:.3f}")
+    model.eval()
+    _check_weights(model, recipe)
+    return FitResult(recipe.epochs, loss, time.monotonic() - started)
+
+
+def _train_epoch(
+    model: nn.Module,
+    task: Task,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    *,
+    amp: bool,
+) -> float:
+    """Take a step for each batch and return the mean loss over all samples."""
+    total, count = torch.zeros(()), 0
+    for images, targets in batches:
+        with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=amp):
+            outputs = model(images)
+        losses = task.training_loss(logits_of(outputs).float(), targets)
+        optimizer.zero_grad()
+        torch.autograd.backward(losses.mean())
+        optimizer.step()
+        # Summed where it is: fetching each step's loss would make the device wait.
+        total = total.to(losses.device) + losses.detach().sum()
+        count += len(targets)
+    optimizer.zero_grad()
+    return total.item() / count
+
+
+def _make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise ModelError("no parameter of the model requires a gradient; unfreeze some")
+    if recipe.optimizer == "adam":
+        return torch.optim.Adam(parameters, recipe.lr, weight_decay=recipe.weight_decay)
+    return torch.optim.SGD(
+        parameters,
+        recipe.lr,
+        momentum=recipe.momentum,
+        nesterov=recipe.nesterov,
+        weight_decay=recipe.weight_decay,
+    )
+
+
+def _set_lr(optimizer: torch.optim.Optimizer, lr: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+
+
+def _check_weights(model: nn.Module, recipe: Recipe) -> None:
+    """Refuse weights that the very last step broke, which no loss has seen."""
+    for name, value in model.state_dict().items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise NonFiniteError(f"{name} is not finite after training; lower lr={recipe.lr}")

@@ -1,0 +1,91 @@
+"""How a model is trained: a frozen, validated set of options."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from steepest.errors import ConfigError
+from steepest.training.augment import AUGMENTATIONS
+
+Optimizer = Literal["sgd", "adam"]
+Schedule = Literal["milestones", "cosine", "constant"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Options of one training; each field's ``help`` metadata says what it is.
+
+    The defaults are those of the paper for CIFAR-10.
+
+    Raises:
+        ConfigError: If a value cannot be used.
+    """
+
+    epochs: int = field(default=200, metadata={"help": "passes over the labelled samples"})
+    batch_size: int = field(default=128, metadata={"help": "samples in one step"})
+    optimizer: Optimizer = field(default="sgd", metadata={"help": "sgd or adam"})
+    lr: float = field(default=0.1, metadata={"help": "learning rate of the first epoch"})
+    momentum: float = field(default=0.9, metadata={"help": "momentum of sgd"})
+    nesterov: bool = field(default=False, metadata={"help": "use Nesterov's momentum in sgd"})
+    weight_decay: float = field(default=5e-4, metadata={"help": "weight decay on all parameters"})
+    schedule: Schedule = field(
+        default="milestones", metadata={"help": "milestones, cosine or constant"}
+    )
+    milestones: tuple[int, ...] = field(
+        default=(160,), metadata={"help": "epochs at which lr is multiplied by gamma"}
+    )
+    gamma: float = field(
+        default=0.1, metadata={"help": "what lr is multiplied by at each milestone"}
+    )
+    augmentation: str = field(
+        default="auto", metadata={"help": "an augmentation's name, or auto for the data set's own"}
+    )
+    amp: bool = field(default=False, metadata={"help": "compute in bfloat16 where it is safe"})
+    channels_last: bool = field(
+        default=True, metadata={"help": "keep channels last in memory, which is often faster"}
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "milestones", tuple(self.milestones))
+        self._check_type(int, "epochs", "batch_size")
+        self._check_type(bool, "nesterov", "amp", "channels_last")
+        for name in ("lr", "momentum", "weight_decay", "gamma"):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            self._check(number and math.isfinite(value), name, "a finite number")
+        self._check(self.epochs >= 1, "epochs", "1 or more")
+        self._check(self.batch_size >= 2, "batch_size", "2 or more")
+        self._check(self.lr > 0, "lr", "above 0")
+        self._check(0 <= self.momentum < 1, "momentum", "0 up to below 1")
+        self._check(self.weight_decay >= 0, "weight_decay", "0 or more")
+        self._check(0 < self.gamma <= 1, "gamma", "above 0, at most 1")
+        self._check_choice("optimizer", get_args(Optimizer))
+        self._check_choice("schedule", get_args(Schedule))
+        self._check_choice("augmentation", ("auto", *AUGMENTATIONS))
+        whole = all(type(m) is int and m >= 1 for m in self.milestones)
+        ascending = list(self.milestones) == sorted(set(self.milestones))
+        self._check(whole and ascending, "milestones", "epochs from 1 on, in ascending order")
+        if self.nesterov and not self.momentum:
+            raise ConfigError("nesterov needs a momentum above 0")
+
+    def lr_at(self, epoch: int) -> float:
+        """Return the learning rate of an epoch, counted from 0."""
+        if self.schedule == "cosine":
+            return self.lr * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+        if self.schedule == "milestones":
+            passed = sum(epoch >= milestone for milestone in self.milestones)
+            return self.lr * self.gamma**passed
+        return self.lr
+
+    def _check(self, good: bool, name: str, wanted: str) -> None:
+        if not good:
+            raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be {wanted}")
+
+    def _check_type(self, kind: type, *names: str) -> None:
+        for name in names:
+            self._check(type(getattr(self, name)) is kind, name, f"of type {kind.__name__}")
+
+    def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
+        self._check(getattr(self, name) in choices, name, f"one of {', '.join(choices)}")

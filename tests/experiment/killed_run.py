@@ -1,0 +1,76 @@
+"""Run an experiment and kill this very process, by SIGKILL, at a named point of a named cycle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+from small import config
+
+from steepest import journal
+from steepest.experiment import folder, loop
+from steepest.pool import Pool
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def on_call(owner: object, name: str, number: int, *, after: bool) -> None:
+    """Let the ``number``-th call of a function be the last thing this process does."""
+    original = getattr(owner, name)
+    calls = 0
+
+    def counted(*args, **kwargs):
+        nonlocal calls
+        calls += 1
+        if calls == number and not after:
+            die()
+        result = original(*args, **kwargs)
+        if calls == number:
+            die()
+        return result
+
+    setattr(owner, name, counted)
+
+
+def tear(number: int) -> None:
+    """Let the ``number``-th entry of any journal reach the disk by half."""
+    original = journal._write_all
+    calls = 0
+
+    def half(file, data):
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            original(file, data[: len(data) // 2])
+            os.fsync(file.fileno())
+            die()
+        original(file, data)
+
+    journal._write_all = half
+
+
+POINTS = {
+    "before the pool": lambda: on_call(Pool, "create", 1, after=False),
+    "before the initial labels": lambda: on_call(Pool, "query", 1, after=False),
+    "between question and answer": lambda: on_call(loop, "apply", 1, after=False),
+    "before training": lambda: on_call(loop, "fit", 2, after=False),
+    "after training": lambda: on_call(loop, "fit", 2, after=True),
+    "after scoring": lambda: on_call(loop, "score", 2, after=True),
+    "after the weights": lambda: on_call(folder.RunFolder, "save_model", 2, after=True),
+    "after the first weights": lambda: on_call(folder.RunFolder, "save_model", 1, after=True),
+    "in the middle of a record": lambda: tear(7),
+    "after the record": lambda: on_call(folder.RunFolder, "commit", 2, after=True),
+    "after the question": lambda: on_call(Pool, "query", 3, after=True),
+    "before the answer": lambda: on_call(loop, "apply", 3, after=False),
+}
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    out, point, init = sys.argv[1:]
+    POINTS[point]()
+    loop.Experiment(config(loop__init=init), Path(out)).run()

@@ -1,0 +1,156 @@
+"""The loop: budgets, pairing, determinism, and labels that stay hidden."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from small import config, essence
+from torch import nn
+
+from steepest.datasets import load
+from steepest.errors import (
+    ConfigError,
+    HiddenLabelError,
+    JournalError,
+    ModelError,
+    RunFolderError,
+)
+from steepest.experiment.loop import Experiment
+from steepest.pool import Pool, State
+
+
+def run(tmp_path, name="run", **changes):
+    return Experiment(config(**changes), tmp_path / name).run()
+
+
+def test_each_cycle_adds_k_new_labels_and_the_last_buys_none(tmp_path):
+    records = run(tmp_path)
+    assert [r.labelled for r in records] == [30, 40, 50]
+    assert [len(r.selected) for r in records] == [10, 10, 0]
+    assert [r.subset for r in records] == [60, 60, 0]
+    bought = [i for r in records for i in r.selected]
+    assert len(set(bought)) == 20
+    with Pool.open(tmp_path / "run" / "pool.jsonl") as pool:
+        assert pool.counts()[State.LABELLED] == 50
+        assert pool.counts()[State.QUERIED] == 0
+        assert pool.cycle_of(records[1].selected[0]) == 2
+        truth = load("digits").train_labels.unseal("test")
+        ids, labels = pool.labelled()
+        assert labels == truth[ids].tolist()
+
+
+def test_a_record_tells_the_whole_cycle(tmp_path):
+    first, *_, last = run(tmp_path)
+    assert 0 < first.metrics["accuracy"] < 1
+    assert len(first.metrics["per_class_accuracy"]) == 10
+    assert first.training.seconds > 0
+    assert first.training.peak_bytes > 10**7
+    assert first.scoring.seconds > 0
+    assert last.scoring is None
+    assert first.regime.samples == 60
+    assert [w.id for w in first.wanted] == list(first.selected[:8])
+    assert first.unwanted[0].score <= first.unwanted[-1].score < first.wanted[-1].score
+    assert first.environment["torch"] == torch.__version__
+    lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines()
+    assert [json.loads(line)["cycle"] for line in lines] == [0, 1, 2]
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(tmp_path):
+    one = essence(run(tmp_path, "a"))
+    assert essence(run(tmp_path, "b")) == one
+    assert essence(run(tmp_path, "c", seed=4)) != one
+
+
+def test_strategies_of_a_seed_share_initial_set_and_weights(tmp_path):
+    one = run(tmp_path, "a", strategy__name="random")[0]
+    other = run(tmp_path, "b", strategy__name="margin")[0]
+    assert one.model == other.model
+    assert one.metrics == other.metrics
+    assert one.selected != other.selected
+
+
+def test_inits_differ_after_the_first_cycle(tmp_path):
+    runs = {init: run(tmp_path, init, loop__init=init) for init in ("warm", "cold", "shrink-perturb")}
+    assert len({records[0].model for records in runs.values()}) == 1
+    assert len({records[1].model for records in runs.values()}) == 3
+
+
+def test_weights_of_all_cycles_can_be_kept(tmp_path):
+    run(tmp_path, "last")
+    run(tmp_path, "all", loop__keep_weights="all")
+    assert len(list((tmp_path / "last" / "weights").iterdir())) == 1
+    assert len(list((tmp_path / "all" / "weights").iterdir())) == 3
+
+
+def test_hidden_labels_cannot_be_read(tmp_path):
+    data = load("digits")
+    for read in (
+        lambda: data.train_labels[0],
+        lambda: list(data.train_labels),
+        lambda: np.asarray(data.train_labels),
+    ):
+        with pytest.raises(HiddenLabelError):
+            read()
+    Experiment(config(), tmp_path / "run", data=data).run()
+    assert set(data.train_labels.purposes) == {"oracle labeller"}
+
+
+def test_the_test_set_chooses_nothing(tmp_path):
+    data = load("digits")
+    shuffled = dataclasses.replace(data, test_labels=data.test_labels.flip(0))
+    one = Experiment(config(), tmp_path / "a", data=data).run()
+    other = Experiment(config(), tmp_path / "b", data=shuffled).run()
+    assert one[1].metrics != other[1].metrics
+    assert [r.selected for r in one] == [r.selected for r in other]
+    assert [r.model for r in one] == [r.model for r in other]
+
+
+def test_a_finished_run_is_left_alone(tmp_path):
+    run(tmp_path)
+    before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
+    run(tmp_path)
+    assert {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()} == before
+
+
+def test_a_folder_of_another_configuration_is_refused_and_kept(tmp_path):
+    run(tmp_path)
+    before = (tmp_path / "run" / "records.jsonl").read_bytes()
+    with pytest.raises(RunFolderError, match=r"loop\.k is 10 there and 11 here"):
+        run(tmp_path, loop__k=11)
+    assert (tmp_path / "run" / "records.jsonl").read_bytes() == before
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.doc").write_text("mine")
+    with pytest.raises(RunFolderError, match="holds no run"):
+        run(tmp_path, "other")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RunFolderError, match="is a file"):
+        run(tmp_path, "file")
+
+
+def test_damaged_records_are_an_error_and_nothing_is_lost(tmp_path):
+    run(tmp_path)
+    path = tmp_path / "run" / "records.jsonl"
+    damaged = path.read_bytes().replace(b'"cycle":1', b'"cycle":7', 1)
+    path.write_bytes(damaged)
+    with pytest.raises(JournalError, match="line 2 is damaged"):
+        run(tmp_path)
+    assert path.read_bytes() == damaged
+
+
+def test_a_budget_beyond_the_data_is_refused_before_training(tmp_path):
+    with pytest.raises(ConfigError, match="asks for 2050 labels, but digits has 1297"):
+        run(tmp_path, loop__k=1010, loop__subset=2000)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_number_of_outputs_is_refused(tmp_path, monkeypatch):
+    def build(*_args):
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 12))
+
+    monkeypatch.setattr("steepest.experiment.start.build", build)
+    with pytest.raises(ModelError, match="12 outputs, but digits has 10 classes"):
+        run(tmp_path)

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steepest.errors import RunFolderError
+from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.statistics import aubc, summarise
+
+BUDGETS = (20, 40, 60)
+CURVES = {
+    "random": [[0.5, 0.6, 0.7], [0.4, 0.6, 0.72], [0.45, 0.62, 0.7]],
+    "margin": [[0.5, 0.7, 0.8], [0.4, 0.72, 0.8], [0.45, 0.61, 0.69]],
+    "entropy": [[0.5, 0.6, 0.71], [0.4, 0.58, 0.75], [0.45, 0.6, 0.7]],
+}
+
+
+def entry(cycle: int, accuracy: float, last: bool, budgets=BUDGETS) -> dict[str, Any]:
+    return {
+        "cycle": cycle,
+        "labelled": budgets[cycle],
+        "metrics": {"accuracy": accuracy},
+        "selected": [] if last else [1, 2],
+        "training": {"seconds": 2.0, "peak_bytes": 5},
+        "scoring": None if last else {"seconds": 0.5, "peak_bytes": 100 + cycle},
+    }
+
+
+def comparison(curves=CURVES, missing=(), cut=()) -> Comparison:
+    """Build runs; those in ``missing`` have not begun, those in ``cut`` lack the last cycle."""
+    seeds = range(len(next(iter(curves.values()))))
+    runs = {}
+    for name, by_seed in curves.items():
+        for seed, accuracy in enumerate(by_seed):
+            entries = [entry(c, a, c == len(accuracy) - 1) for c, a in enumerate(accuracy)]
+            if (name, seed) in missing:
+                entries = []
+            if (name, seed) in cut:
+                entries.pop()
+            runs[name, seed] = Run(name, seed, tuple(entries))
+    return Comparison("test", tuple(curves), tuple(seeds), runs, config={})
+
+
+def test_every_strategy_is_summed_up_over_all_seeds():
+    summary = summarise(comparison())
+    margin = summary.strategies[1]
+    areas = [aubc(BUDGETS, curve) for curve in CURVES["margin"]]
+    assert [s.strategy for s in summary.strategies] == ["random", "margin", "entropy"]
+    assert (summary.n, summary.runs_complete, summary.runs_expected) == (3, 9, 9)
+    assert margin.aubc.values == pytest.approx(areas)
+    assert margin.aubc.mean == pytest.approx(np.mean(areas))
+    assert margin.aubc.sd == pytest.approx(np.std(areas, ddof=1))
+    assert margin.final_accuracy.mean == pytest.approx((0.8 + 0.8 + 0.69) / 3)
+    assert margin.curve.budgets == BUDGETS
+    assert margin.curve.mean[1] == pytest.approx((0.7 + 0.72 + 0.61) / 3)
+    assert margin.curve.low[1] < margin.curve.mean[1] < margin.curve.high[1]
+
+
+def test_labels_saved_average_the_seeds_that_reached_the_target():
+    summary = summarise(comparison())
+    random, margin, _ = summary.strategies
+    assert random.labels_saved is None
+    assert margin.labels_saved is not None
+    assert margin.labels_saved.values[:2] == pytest.approx((20, 20))
+    assert margin.labels_saved.values[2] is None
+    assert margin.labels_saved.mean == pytest.approx(20)
+    assert margin.labels_saved.reached == 2
+
+
+def test_time_is_summed_over_a_run_and_memory_is_the_peak():
+    margin = summarise(comparison()).strategies[1]
+    assert margin.scoring_seconds is not None
+    assert margin.training_seconds is not None
+    assert margin.scoring_seconds.mean == pytest.approx(1.0)
+    assert margin.training_seconds.mean == pytest.approx(6.0)
+    assert margin.scoring_peak_bytes == 101
+
+
+def test_contrasts_hold_all_strategies_against_random_with_holm_per_measure():
+    summary = summarise(comparison())
+    assert [(c.strategy, c.measure) for c in summary.contrasts] == [
+        ("margin", "aubc"),
+        ("entropy", "aubc"),
+        ("margin", "final_accuracy"),
+        ("entropy", "final_accuracy"),
+    ]
+    for pair in (summary.contrasts[:2], summary.contrasts[2:]):
+        raw = sorted(c.test.t_p for c in pair if c.test.t_p is not None)
+        adjusted = sorted(c.t_p_holm for c in pair if c.t_p_holm is not None)
+        assert adjusted[0] == pytest.approx(min(1.0, 2 * raw[0]))
+    assert {c.baseline for c in summary.contrasts} == {"random"}
+
+
+def test_only_seeds_complete_for_all_compared_strategies_count():
+    summary = summarise(comparison(cut=[("margin", 1)]))
+    assert summary.seeds == (0, 2)
+    assert (summary.n, summary.runs_complete) == (2, 8)
+    assert all(len(s.aubc.values) == 2 for s in summary.strategies)
+
+
+def test_a_strategy_without_any_complete_run_is_left_out():
+    unfinished = [("entropy", seed) for seed in range(3)]
+    summary = summarise(comparison(missing=unfinished[:2], cut=unfinished[2:]))
+    assert [s.strategy for s in summary.strategies] == ["random", "margin"]
+    assert summary.n == 3
+
+
+def test_nothing_complete_gives_a_summary_without_strategies():
+    everything = [(name, seed) for name in CURVES for seed in range(3)]
+    summary = summarise(comparison(cut=everything))
+    assert (summary.n, summary.strategies, summary.penalty, summary.contrasts) == (0, (), None, ())
+
+
+def test_one_seed_has_no_spread_no_test_and_no_penalty():
+    summary = summarise(comparison({name: curves[:1] for name, curves in CURVES.items()}))
+    assert summary.n == 1
+    assert summary.strategies[0].aubc.sd is None
+    assert summary.penalty is None
+    assert all(c.t_p_holm is None for c in summary.contrasts)
+
+
+def test_without_random_the_first_strategy_is_the_baseline():
+    summary = summarise(comparison({name: CURVES[name] for name in ("entropy", "margin")}))
+    assert summary.baseline == "entropy"
+
+
+def test_penalty_averages_leave_out_the_diagonal():
+    noise = np.array([[-0.01], [0.0], [0.01]])
+    base = np.full((3, 3), 0.5) + noise
+    curves = {
+        "random": base.tolist(),
+        "good": (base + [0, 0.2, 0.2] + 0.1 * noise[::-1]).tolist(),
+        "same": base.tolist(),
+    }
+    penalty = summarise(comparison(curves)).penalty
+    assert penalty is not None
+    assert penalty.strategies == ("random", "good", "same")
+    assert penalty.matrix[1] == (1.0, 0.0, 1.0)
+    assert penalty.wins == (0.0, 1.0, 0.0)
+    assert penalty.losses == (0.5, 0.0, 0.5)
+    assert penalty.budgets == 2
+
+
+def test_runs_at_other_budgets_are_refused():
+    mixed = comparison()
+    odd = [entry(c, 0.5, c == 2, budgets=(20, 50, 90)) for c in range(3)]
+    runs = {**mixed.runs, ("margin", 0): Run("margin", 0, tuple(odd))}
+    with pytest.raises(RunFolderError, match=r"margin with seed 0 .* other budgets"):
+        summarise(Comparison("test", mixed.strategies, mixed.seeds, runs, config={}))
+
+
+def test_summary_survives_json_without_nan():
+    for made in (comparison(), comparison({"random": [[0.5, 0.6, 0.7]]})):
+        summary = summarise(made)
+        text = json.dumps(summary.to_dict(), allow_nan=False)
+        assert json.loads(text)["strategies"][0]["aubc"]["values"] == list(
+            summary.strategies[0].aubc.values
+        )

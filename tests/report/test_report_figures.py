@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import io
+import re
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from fake_runs import make_entry, write_comparison
+from PIL import Image
+
+from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.statistics import summarise
+from steepest.report import read_comparison
+from steepest.report.figures import draw_learning_curves, draw_penalty, line_styles, render
+from steepest.report.inline_svg import inline_svg
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    return read_comparison(write_comparison(tmp_path_factory.mktemp("fig"), cut=[("margin", 2)]))
+
+
+@pytest.fixture(scope="module")
+def curves_svg(comparison):
+    return render(draw_learning_curves(comparison, summarise(comparison)), "svg")
+
+
+def test_the_same_numbers_give_the_same_bytes(comparison, curves_svg):
+    summary = summarise(comparison)
+    assert render(draw_learning_curves(comparison, summary), "svg") == curves_svg
+    assert summary.penalty is not None
+    first, second = (render(draw_penalty(summary.penalty), "svg") for _ in range(2))
+    assert first == second
+
+
+def test_text_in_a_figure_is_text(curves_svg):
+    texts = {element.text for element in ET.fromstring(curves_svg).iter() if element.text}
+    assert {"labelled samples", "test accuracy", "margin", "random"} <= texts
+
+
+def test_a_run_outside_of_the_statistics_is_a_thin_line(comparison):
+    axes = draw_learning_curves(comparison, summarise(comparison)).axes[0]
+    widths = sorted(line.get_linewidth() for line in axes.lines)
+    # Three means over seeds 0 and 1; seed 2 of each strategy is drawn by itself.
+    assert widths == [0.8] * 3 + [1.8] * 3
+
+
+def test_means_and_bands_are_those_of_the_summary(comparison):
+    summary = summarise(comparison)
+    axes = draw_learning_curves(comparison, summary).axes[0]
+    drawn = [np.asarray(line.get_ydata()).tolist() for line in axes.lines[:3]]
+    assert drawn == [list(entry.curve.mean) for entry in summary.strategies]
+    assert len(axes.collections) == 3
+
+
+def test_the_axis_stays_within_what_accuracy_can_be():
+    def run(seed, accuracy):
+        entries = tuple(make_entry("random", seed, cycle, 2) for cycle in range(2))
+        for entry in entries:
+            entry["metrics"] = {"accuracy": accuracy}
+        return Run("random", seed, entries)
+
+    runs = {("random", 0): run(0, 0.2), ("random", 1): run(1, 0.9)}
+    comparison = Comparison("wide", ("random",), (0, 1), runs, config={})
+    summary = summarise(comparison)
+    assert summary.strategies[0].curve.low[0] < -1
+    low, high = draw_learning_curves(comparison, summary).axes[0].get_ylim()
+    assert (low, high) == (-0.02, 1.02)
+
+
+def test_strategies_differ_without_colour():
+    names = ["random", *(f"strategy {k}" for k in range(30))]
+    styles = line_styles(names)
+    assert len({(style.marker, str(style.dash)) for style in styles.values()}) == 31
+    assert styles["random"] == line_styles(["margin", "random"])["random"]
+
+
+def test_the_penalty_figure_puts_rows_from_the_top(comparison):
+    penalty = summarise(comparison).penalty
+    assert penalty is not None
+    axes = draw_penalty(penalty).axes[0]
+    assert axes.yaxis_inverted()
+    shown = {(t.get_position()[1], t.get_position()[0]): t.get_text() for t in axes.texts}
+    for i, row in enumerate(penalty.matrix):
+        for j, value in enumerate(row):
+            if i != j:
+                assert shown[i + 0.5, j + 0.5] == f"{value:.2f}"
+
+
+def test_odd_names_are_drawn_as_they_are(tmp_path):
+    names = ["$x_1$", "_hidden", "a<b>&", "日本", "random"]
+    comparison = read_comparison(write_comparison(tmp_path, names, seeds=(0, 1), cycles=2))
+    summary = summarise(comparison)
+    figure = draw_learning_curves(comparison, summary)
+    texts = [(e.text or "").strip() for e in ET.fromstring(render(figure, "svg")).iter()]
+    assert set(names) <= set(texts)
+    assert summary.penalty is not None
+    assert Image.open(io.BytesIO(render(draw_penalty(summary.penalty), "png"))).format == "PNG"
+
+
+def test_an_inline_figure_refers_to_nothing_outside(curves_svg):
+    inline = inline_svg(curves_svg, "fig", 'curves of "a" <b>')
+    assert inline.startswith("<svg")
+    assert 'role="img"' in inline
+    assert 'aria-label="curves of &quot;a&quot; &lt;b&gt;"' in inline
+    links = set(re.findall(r"https?://[^\"\s]+", inline))
+    assert links == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    root = ET.fromstring(inline)
+    ids = [element.get("id") for element in root.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    assert all(name == "fig" or str(name).startswith("fig-") for name in ids)
+    targets = re.findall(r"url\(#([^)]+)\)", inline) + re.findall(r'href="#([^"]+)"', inline)
+    assert targets
+    assert set(targets) <= set(ids)
+
+
+def test_an_inline_figure_takes_the_colours_of_the_page(curves_svg):
+    inline = inline_svg(curves_svg, "fig", "curves")
+    assert "var(--ink)" in inline
+    assert "var(--panel)" in inline
+    assert not re.search(r"(fill|stroke): #(ffffff|1f2328|d5d9df)", inline)
+    style = re.search(r"<style[^>]*>(.*?)</style>", inline, re.DOTALL)
+    assert style is not None
+    assert style.group(1).strip().startswith("#fig *{")

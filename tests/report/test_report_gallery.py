@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import base64
+import io
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fake_runs import make_entry, write_comparison
+from PIL import Image
+
+from steepest import datasets
+from steepest.errors import DataError
+from steepest.experiment.outcomes import Comparison, Run
+from steepest.report import read_comparison
+from steepest.report.gallery import LARGEST_SIDE, Pictures, gallery
+
+CONFIG = {"data": {"name": "fake"}}
+
+
+def fake_data(monkeypatch, images, ids=None) -> None:
+    loaded = SimpleNamespace(
+        classes=("x", "y"), train_images=torch.from_numpy(images), ids=ids or range(len(images))
+    )
+    monkeypatch.setattr(datasets, "load", lambda name, root=None: loaded)
+
+
+def decode(uri: str):
+    head, data = uri.split(",", 1)
+    assert head == "data:image/png;base64"
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_picture_shows_the_sample_of_that_id(monkeypatch, channels):
+    images = np.random.default_rng(0).integers(0, 256, (5, channels, 8, 8), dtype=np.uint8)
+    fake_data(monkeypatch, images)
+    uri = Pictures(CONFIG).uri(3)
+    assert uri is not None
+    shown = decode(uri)
+    expected = images[3].transpose(1, 2, 0)
+    np.testing.assert_array_equal(shown, expected[..., 0] if channels == 1 else expected)
+
+
+def test_ids_may_be_paths(monkeypatch):
+    images = np.stack([np.full((1, 4, 4), value, dtype=np.uint8) for value in (10, 20)])
+    fake_data(monkeypatch, images, ids=["a/1.png", "b/2.png"])
+    pictures = Pictures(CONFIG)
+    uri = pictures.uri("b/2.png")
+    assert uri is not None
+    assert decode(uri).tolist() == [[20] * 4] * 4
+    assert pictures.uri("c/3.png") is None
+
+
+def test_large_pictures_are_made_small(monkeypatch):
+    fake_data(monkeypatch, np.zeros((1, 3, 400, 200), dtype=np.uint8))
+    uri = Pictures(CONFIG).uri(0)
+    assert uri is not None
+    assert decode(uri).shape == (LARGEST_SIDE, LARGEST_SIDE // 2, 3)
+
+
+def test_the_gallery_shows_the_first_seed_of_each_strategy(tmp_path):
+    comparison = read_comparison(write_comparison(tmp_path, seeds=(4, 7), cycles=3))
+    page = gallery(comparison, Pictures(comparison.config))
+    assert re.findall(r"<summary>(.*?)</summary>", page) == [
+        f"{name}, seed 4: 2 cycles" for name in ("entropy-gradnorm", "margin", "random")
+    ]
+    entries = comparison.runs["margin", 4].entries
+    for sample in [*entries[0]["wanted"], *entries[1]["unwanted"]]:
+        assert f'<span class="id">{sample["id"]}</span>' in page
+        assert f'<span class="score">{sample["score"]:.3g}</span>' in page
+    shown = sum(
+        len(entry["wanted"]) + len(entry["unwanted"])
+        for name in comparison.strategies
+        for entry in comparison.runs[name, 4].entries
+    )
+    assert page.count("<img ") == page.count('src="data:image/png;base64,') == shown
+    assert page.count('alt="sample ') == shown
+
+
+def test_without_the_data_ids_are_listed(monkeypatch):
+    def fail(name, root=None):
+        raise DataError("files of <fake> are missing")
+
+    monkeypatch.setattr(datasets, "load", fail)
+    run = Run("margin", 0, tuple(make_entry("margin", 0, c, 2) for c in range(2)))
+    comparison = Comparison("x", ("margin",), (0,), {("margin", 0): run}, CONFIG)
+    page = gallery(comparison, Pictures(CONFIG))
+    assert "pictures need the data (files of &lt;fake&gt; are missing)" in page
+    assert "<img" not in page
+    assert f'<span class="id">{run.entries[0]["wanted"][0]["id"]}</span>' in page
+
+
+@pytest.mark.parametrize("config", [{}, {"data": {}}, {"data": "digits"}])
+def test_a_configuration_without_data_is_said(config):
+    assert Pictures(config).problem == "the configuration names no data set"
+
+
+def test_an_unknown_data_set_is_said():
+    assert "no-such" in Pictures({"data": {"name": "no-such"}}).problem

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import numpy as np
+from fake_runs import make_entry
+
+from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.statistics import summarise
+from steepest.report.headline import completeness, headline
+
+BASE = np.array([0.50, 0.60, 0.70, 0.80])
+LIFT = np.array([0.0, 0.2, 0.2, 0.2])
+
+
+def compare(curves, cut=()) -> Comparison:
+    """Make a comparison out of accuracies [S, B] by strategy; budgets are 40, 60, 80, 100."""
+    runs = {}
+    for name, by_seed in curves.items():
+        for seed, accuracy in enumerate(by_seed):
+            entries = [make_entry(name, seed, c, len(accuracy)) for c in range(len(accuracy))]
+            for entry, value in zip(entries, accuracy, strict=True):
+                entry["metrics"] = {"accuracy": float(value)}
+            if (name, seed) in cut:
+                entries.pop()
+            runs[name, seed] = Run(name, seed, tuple(entries))
+    seeds = tuple(range(len(next(iter(curves.values())))))
+    return Comparison("test", tuple(curves), seeds, runs, config={})
+
+
+def jitter(seeds: int, size: float = 0.01):
+    return np.random.default_rng(1).normal(0, size, (seeds, 1))
+
+
+def words(curves, cut=()) -> str:
+    return " ".join(headline(summarise(compare(curves, cut))))
+
+
+def test_labels_needed_are_told_with_n():
+    curves = {"random": [BASE] * 3, "margin": [BASE + LIFT] * 3}
+    assert "margin reached random's final accuracy with 60 of 100 labels (n = 3 seeds)" in words(
+        curves
+    )
+
+
+def test_a_target_never_reached_is_said():
+    text = words({"random": [BASE] * 2, "margin": [BASE - 0.1] * 2})
+    assert "margin did not reach random's final accuracy within 100 labels (n = 2 seeds)" in text
+
+
+def test_a_target_reached_in_some_seeds_names_them():
+    better = BASE + LIFT
+    text = words({"random": [BASE] * 3, "margin": [better, better, BASE - 0.1]})
+    assert "with 60 of 100 labels (mean of the 2 of 3 seeds that reached it)" in text
+
+
+def test_the_best_of_the_others_is_told_even_below_random():
+    curves = {
+        "random": BASE + jitter(3),
+        "poor": BASE - 0.1 + jitter(3, 0.02),
+        "poorer": BASE - 0.2,
+    }
+    curves["poorer"] = curves["poorer"] + jitter(3, 0.03)
+    text = words(curves)
+    assert "Of the 2 strategies compared with random, poor has the highest" in text
+    assert "below random's" in text
+    assert "above" not in text
+
+
+def test_significance_is_claimed_only_where_the_corrected_test_shows_it():
+    random = BASE + jitter(8)
+    clear = words({"random": random, "margin": random + 0.05 + jitter(8, 0.001)})
+    noisy = words({"random": random, "margin": random + 0.001 + jitter(8, 0.05)})
+    assert "That is significant at 5 % (paired t-test after Holm's correction: p < 0.001" in clear
+    assert "not significant at 5 %" in noisy
+    assert "is significant" not in noisy
+
+
+def test_holm_can_take_a_claim_back():
+    random = np.tile(BASE, (4, 1))
+    lift = np.array([0.03, 0.01, 0.02, 0.035])[:, None]
+    noise = np.array([0.1, -0.1, 0.1, -0.12])[:, None]
+    pair = {"random": random, "margin": random + lift}
+    many = pair | {f"other {k}": random + noise / k for k in range(1, 7)}
+    assert "That is significant at 5 %" in words(pair)
+    assert "not significant at 5 %" in words(many)
+
+
+def test_few_seeds_are_said_to_be_too_few_for_wilcoxon():
+    random = BASE + jitter(5)
+    text = words({"random": random, "margin": random + 0.05 + jitter(5, 0.001)})
+    assert "cannot fall below p = 0.0625 with n = 5" in text
+    six = BASE + jitter(6)
+    assert "Wilcoxon" not in words({"random": six, "margin": six + 0.05 + jitter(6, 0.001)})
+
+
+def test_one_seed_claims_nothing():
+    text = words({"random": [BASE], "margin": [BASE + LIFT / 2]})
+    assert "No t-test of that difference is possible: one seed" in text
+    assert "significant" not in text
+
+
+def test_one_strategy_is_not_compared():
+    text = words({"margin": [BASE, BASE]})
+    assert "margin reached a test accuracy of 0.800 with 100 labels (n = 2 seeds)" in text
+    assert "no other strategy" in text
+
+
+def test_nothing_complete_is_said():
+    assert "No statistics yet" in words({"margin": [BASE]}, cut=[("margin", 0)])
+
+
+def test_completeness_names_what_is_left_out():
+    curves = {"random": [BASE] * 2, "margin": [BASE] * 2, "late": [BASE] * 2}
+    cut = [("margin", 1), ("late", 0), ("late", 1)]
+    comparison = compare(curves, cut)
+    text = completeness(comparison, summarise(comparison))
+    assert text is not None
+    assert text.startswith("3 of 6 runs complete.")
+    assert "not compared: late." in text
+    assert text.endswith("strategy compared: 0.")
+    whole = compare(curves)
+    assert completeness(whole, summarise(whole)) is None

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from fake_runs import STRATEGIES, make_entry, write_comparison, write_run
+
+from steepest.errors import JournalError, RunFolderError
+from steepest.journal import Journal
+from steepest.report import read_comparison
+
+
+def test_a_comparison_is_read_with_all_its_runs(tmp_path):
+    comparison = read_comparison(write_comparison(tmp_path, cycles=2))
+    assert comparison.strategies == STRATEGIES
+    assert comparison.seeds == comparison.paired_seeds == (0, 1, 2)
+    assert comparison.config["data"]["name"] == "digits"
+    assert comparison.command.startswith("steepest compare")
+    assert len(comparison.runs) == 9
+    assert all(run.complete for run in comparison.runs.values())
+    assert comparison.runs["margin", 1].budgets.tolist() == [40, 60]
+    assert comparison.baseline == "random"
+
+
+def test_missing_and_unfinished_runs_are_told_apart(tmp_path):
+    folder = write_comparison(tmp_path, cut=[("margin", 0)], missing=[("random", 2)])
+    comparison = read_comparison(folder)
+    assert not comparison.runs["margin", 0].complete
+    assert len(comparison.runs["margin", 0].entries) == 3
+    assert comparison.runs["random", 2].entries == ()
+    assert comparison.paired_seeds == (1,)
+
+
+def test_a_single_run_is_read_from_its_own_folder(tmp_path):
+    comparison = read_comparison(write_run(tmp_path, "margin", 5, cycles=3))
+    assert comparison.single
+    assert (comparison.strategies, comparison.seeds) == (("margin",), (5,))
+    assert comparison.name == "one run"
+    assert comparison.baseline is None
+
+
+def test_a_single_run_without_a_configuration_takes_the_folder_s_name(tmp_path):
+    folder = write_run(tmp_path / "tuesday", "margin", 5, cycles=2)
+    (folder / "config.json").unlink()
+    assert read_comparison(folder).name == "tuesday"
+
+
+def test_any_other_folder_is_refused_with_the_remedy(tmp_path):
+    with pytest.raises(RunFolderError, match="steepest compare") as caught:
+        read_comparison(tmp_path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(RunFolderError):
+        read_comparison(tmp_path / "not there")
+
+
+def test_a_run_before_its_first_cycle_is_refused(tmp_path):
+    (tmp_path / "records.jsonl").touch()
+    with pytest.raises(RunFolderError, match="no finished cycle"):
+        read_comparison(tmp_path)
+
+
+def test_a_damaged_record_passes_through(tmp_path):
+    folder = write_comparison(tmp_path, cycles=3)
+    path = folder / "runs" / "margin" / "seed-0" / "records.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"labelled":40', b'"labelled":41', 1))
+    with pytest.raises(JournalError, match="line 1 is damaged"):
+        read_comparison(folder)
+
+
+def test_a_torn_last_record_counts_as_not_there(tmp_path):
+    folder = write_run(tmp_path, "margin", 0, cycles=3)
+    path = folder / "records.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    run = read_comparison(folder).runs["margin", 0]
+    assert len(run.entries) == 2
+    assert not run.complete
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cycle": 7}, "is cycle 7 where 0 is due"),
+        ({"labelled": None}, "labelled"),
+        ({"selected": None}, "selected"),
+        ({"metrics": {}}, "accuracy"),
+        ({"metrics": {"accuracy": "good"}}, "accuracy"),
+    ],
+)
+def test_an_entry_that_is_no_record_is_refused(tmp_path, change, said):
+    entry = {**make_entry("margin", 0, 0, 2), **change}
+    Journal(tmp_path / "records.jsonl").append(entry)
+    with pytest.raises(JournalError, match=f"entry 1 .*{said}"):
+        read_comparison(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"strategies": 3, "seeds": [0]}', '{"seeds": [0]}'])
+def test_a_damaged_description_is_refused(tmp_path, text):
+    (tmp_path / "comparison.json").write_text(text)
+    with pytest.raises(JournalError, match=r"comparison\.json"):
+        read_comparison(tmp_path)
+
+
+def test_a_description_may_leave_out_what_is_only_shown(tmp_path):
+    (tmp_path / "comparison.json").write_text(json.dumps({"strategies": ["margin"], "seeds": [0]}))
+    comparison = read_comparison(tmp_path)
+    assert (comparison.name, comparison.command) == (tmp_path.name, "")

@@ -1,0 +1,115 @@
+"""Selections on disk, ties, and the regime diagnosis."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+from torch import nn
+
+import steepest
+from steepest.errors import InputError, RegimeWarning
+from steepest.scoring.regime import Regime, diagnose
+from steepest.selection import random_subset, top_k
+
+
+@pytest.fixture(params=["int", "str"])
+def picks(request):
+    ids = (3, 1, 2) if request.param == "int" else ("a,b.png", 'quote".png', "ü\nline.png")
+    return steepest.Selection(
+        ids=ids,
+        scores=(0.1 + 0.2, 1e-300, 0.0),
+        strategy="entropy-gradnorm",
+        options={"norm": "tensor-sum"},
+        seed=5,
+        model="abc",
+        regime=Regime(entropy_ratio=0.25, rank_correlation=None, samples=9),
+        candidates=9,
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json"])
+def test_selections_come_back_as_they_went(picks, suffix, tmp_path):
+    path = tmp_path / f"picks{suffix}"
+    picks.save(path)
+    assert steepest.Selection.load(path) == picks
+
+
+def test_csv_has_one_row_per_sample(picks, tmp_path):
+    picks.to_csv(tmp_path / "p.csv")
+    with (tmp_path / "p.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rank"] for row in rows] == ["1", "2", "3"]
+    assert [row["id"] for row in rows] == [str(i) for i in picks.ids]
+    assert json.loads(rows[0]["details"])["candidates"] == 9
+
+
+def test_what_is_no_selection_is_refused(tmp_path):
+    for name, text in {
+        "a.csv": "x,y\n1,2\n",
+        "b.json": "[]",
+        "c.json": "{",
+        "d.csv": "",
+        "e.json": '{"ids": 3}',
+    }.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=name):
+            steepest.Selection.load(tmp_path / name)
+    with pytest.raises(InputError, match=r"\.csv or \.json"):
+        steepest.Selection.load(tmp_path / "f.txt")
+    with pytest.raises(InputError, match="missing"):
+        steepest.Selection.load(tmp_path / "missing.csv")
+
+
+def test_ties_are_broken_by_a_draw_that_follows_the_id():
+    values = np.zeros(50)
+    ids = list(range(50))
+    first = [ids[i] for i in top_k(values, ids, 10, seed=1)]
+    backwards = ids[::-1]
+    assert [backwards[i] for i in top_k(values, backwards, 10, seed=1)] == first
+    assert [ids[i] for i in top_k(values, ids, 10, seed=2)] != first
+    assert first != ids[:10]
+
+
+def test_top_k_takes_the_highest_first():
+    values = np.array([0.5, 2.0, -1.0, 3.0])
+    assert top_k(values, range(4), 3, seed=0).tolist() == [3, 1, 0]
+
+
+def test_subsets_are_uniform_and_follow_the_id():
+    counts = np.zeros(12)
+    for seed in range(400):
+        rows = random_subset(range(12), 4, seed)
+        assert len(set(rows.tolist())) == 4
+        counts[rows] += 1
+    assert counts.min() > 90
+    assert set(random_subset(range(5), 9, 0)) == set(range(5))
+
+
+def test_regime_is_spearmans_correlation_and_the_share_of_the_maximum():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 6, 40).astype(float), rng.integers(0, 6, 40).astype(float)
+    found = diagnose(a, b, classes=4)
+    assert found.rank_correlation == pytest.approx(spearmanr(a, b).statistic)
+    assert found.entropy_ratio == pytest.approx(b.mean() / np.log(4))
+    assert diagnose(a, np.ones(40), classes=4).rank_correlation is None
+
+
+def test_a_weak_model_is_diagnosed_with_a_remedy():
+    torch.manual_seed(0)
+    model = nn.Linear(6, 10)
+    with torch.no_grad():
+        model.weight.mul_(0.1)
+    pool = torch.randn(200, 6)
+    with pytest.warns(RegimeWarning, match="use 'margin'"):
+        picks = steepest.select(model, pool, 10, "entropy-gradnorm", progress=False)
+    assert picks.regime.rank_correlation < -0.5
+    assert picks.regime.entropy_ratio > 0.9
+    assert picks.regime.samples == 200
+    assert steepest.select(model, pool, 10, "random", progress=False).regime is None
+    remedy = steepest.select(model, pool, 10, "margin", progress=False).regime
+    assert remedy.rank_correlation > 0.5

@@ -1,0 +1,199 @@
+"""Each strategy against its formula, and the identities between them."""
+
+from __future__ import annotations
+
+import math
+import random as stdlib_random
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+from torch.nn import functional as F
+
+import steepest
+from steepest.errors import InputError, ModelError
+from steepest.strategies import create
+from steepest.tasks.classification import Classification
+
+pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
+
+
+class Passing(nn.Module):
+    """Logits are the inputs, times a weight of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    def forward(self, x):
+        return x * self.one
+
+
+def score(model, x, name, task=None, **options):
+    return steepest.score(model, x, name, options=options, task=task, progress=False).values
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 4)).double()
+
+
+@pytest.fixture
+def points():
+    return torch.randn(12, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) * 2
+
+
+def gram(net, x):
+    """Return p [C] and J Jᵀ [C, C], the oracle of all gradient norms of one sample."""
+    logits = net(x[None])[0]
+    rows = []
+    for z in logits:
+        grads = torch.autograd.grad(z, list(net.parameters()), retain_graph=True)
+        rows.append(torch.cat([g.flatten() for g in grads]))
+    jacobian = torch.stack(rows)
+    return logits.softmax(0).detach(), jacobian @ jacobian.T
+
+
+def test_uncertainties_of_uniform_predictions():
+    x = torch.zeros(1, 5, dtype=torch.float64)
+    assert score(Passing(), x, "entropy") == pytest.approx(math.log(5))
+    assert score(Passing(), x, "margin") == pytest.approx(0)
+    assert score(Passing(), x, "least-confidence") == pytest.approx(1 - 1 / 5)
+
+
+def test_two_classes_give_one_ranking():
+    gap = torch.linspace(-3, 4, 15, dtype=torch.float64)
+    x = torch.stack([gap, torch.zeros_like(gap)], dim=1)
+    orders = [np.argsort(score(Passing(), x, n)) for n in ("entropy", "margin", "least-confidence")]
+    assert np.array_equal(orders[0], orders[1])
+    assert np.array_equal(orders[0], orders[2])
+
+
+@pytest.mark.parametrize("name", ["entropy", "margin", "least-confidence"])
+def test_class_order_and_a_constant_leave_uncertainty_alone(name, points):
+    plain = score(Passing(), points, name)
+    np.testing.assert_allclose(score(Passing(), points.flip(1) + 7, name), plain, atol=1e-12)
+
+
+def test_saturated_logits_stay_finite():
+    x = torch.tensor([[800.0, 0, 0], [0.0, 0, 0]], dtype=torch.float64)
+    for name in steepest.strategies.names():
+        assert np.isfinite(score(Passing(), x, name)).all()
+
+
+def test_entropy_gradnorm_equals_its_closed_form_over_the_gram_matrix(net, points):
+    found = score(net, points, "entropy-gradnorm")
+    for value, x in zip(found, points, strict=True):
+        p, k = gram(net, x)
+        q = -p * (p.log() - (p * p.log()).sum())
+        assert value == pytest.approx(float((q @ k @ q).sqrt()), rel=1e-9)
+
+
+def test_egl_and_exact_fisher_equal_their_closed_forms(net, points):
+    egl, fisher = score(net, points, "egl"), score(net, points, "fisher-gradnorm", draws=0)
+    for i, x in enumerate(points):
+        p, k = gram(net, x)
+        q = p - torch.eye(4, dtype=torch.float64)
+        squares = torch.einsum("ic,cd,id->i", q, k, q)
+        assert egl[i] == pytest.approx(float((p * squares.sqrt()).sum()), rel=1e-9)
+        assert fisher[i] == pytest.approx(float((p * squares).sum().sqrt()), rel=1e-9)
+
+
+def test_fisher_draws_are_unbiased_for_the_exact_square(net, points):
+    exact = score(net, points, "fisher-gradnorm", draws=0) ** 2
+    drawn = score(net, points, "fisher-gradnorm", draws=4000) ** 2
+    np.testing.assert_allclose(drawn, exact, rtol=0.06)
+
+
+def test_fisher_of_the_last_layer_has_a_closed_form():
+    torch.manual_seed(1)
+    layer, x = nn.Linear(6, 3).double(), torch.randn(7, 6, dtype=torch.float64)
+    p = layer(x).softmax(1)
+    expected = ((1 - p.square().sum(1)) * (x.square().sum(1) + 1)).sqrt()
+    np.testing.assert_allclose(
+        score(layer, x, "fisher-gradnorm", draws=0), expected.detach(), rtol=1e-10
+    )
+
+
+def test_expected_gradnorm_is_entropy_gradnorm_for_plain_cross_entropy(net, points):
+    plain = Classification(classes=4)
+    for norm in ("l2", "tensor-sum"):
+        np.testing.assert_allclose(
+            score(net, points, "expected-gradnorm", task=plain, norm=norm),
+            score(net, points, "entropy-gradnorm", norm=norm),
+            rtol=1e-12,
+        )
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        Classification(classes=4, label_smoothing=0.2),
+        Classification(classes=4, class_weights=(5.0, 1.0, 1.0, 0.2)),
+    ],
+)
+def test_expected_gradnorm_follows_the_tasks_own_loss(net, points, task):
+    found = score(net, points, "expected-gradnorm", task=task)
+    assert not np.allclose(found, score(net, points, "entropy-gradnorm"), rtol=1e-3)
+    for value, x in zip(found, points, strict=True):
+        logits = net(x[None])
+        p = logits.softmax(1)[0]
+        loss = sum(
+            p[c] * task.training_loss(logits, torch.tensor([c]))[0] for c in range(4)
+        )
+        grads = torch.autograd.grad(loss, list(net.parameters()))
+        assert value == pytest.approx(float(sum(g.square().sum() for g in grads) ** 0.5), rel=1e-9)
+
+
+def test_the_entropy_gradient_peaks_at_mild_confidence():
+    p = torch.linspace(0.5, 0.999, 2000, dtype=torch.float64)
+    layer = nn.Linear(2, 2, bias=False).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.eye(2))
+    x = torch.stack([p.log(), (1 - p).log()], dim=1)
+    # The norm over the weight carries a factor ‖x‖; divide it out to see the logits' share.
+    share = score(layer, x, "entropy-gradnorm") / x.norm(dim=1).numpy()
+    assert float(p[int(np.argmax(share))]) == pytest.approx(0.824, abs=2e-3)
+    assert share[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_tensor_sum_is_never_less_than_the_whole_norm(net, points):
+    whole = score(net, points, "entropy-gradnorm")
+    assert (score(net, points, "entropy-gradnorm", norm="tensor-sum") >= whole).all()
+
+
+def test_random_is_uniform_and_ignores_the_global_state():
+    counts = np.zeros(20)
+    x = torch.zeros(20, 3, dtype=torch.float64)
+    for seed in range(600):
+        stdlib_random.seed(0)
+        torch.manual_seed(0)
+        counts[list(steepest.select(Passing(), x, 5, "random", seed=seed, progress=False).ids)] += 1
+    assert counts.sum() == 3000
+    assert stats.chisquare(counts).pvalue > 0.01
+
+
+def test_dense_outputs_average_over_positions():
+    torch.manual_seed(2)
+    conv = nn.Conv2d(2, 3, 1).double()
+    x = torch.randn(4, 2, 5, 5, dtype=torch.float64)
+    log_p = F.log_softmax(conv(x), 1)
+    expected = -(log_p.exp() * log_p).sum(1).mean((1, 2))
+    np.testing.assert_allclose(score(conv, x, "entropy"), expected.detach(), rtol=1e-12)
+    for name in ("margin", "least-confidence", "entropy-gradnorm", "fisher-gradnorm"):
+        assert np.isfinite(score(conv, x, name)).all()
+    np.testing.assert_allclose(
+        score(conv, x, "expected-gradnorm"), score(conv, x, "entropy-gradnorm"), rtol=1e-10
+    )
+    with pytest.raises(ModelError, match="one label per sample"):
+        score(conv, x, "egl")
+
+
+def test_options_are_checked():
+    with pytest.raises(InputError, match="draws must be 0"):
+        create("fisher-gradnorm", {"draws": -1})
+    with pytest.raises(InputError, match="tensor-sum"):
+        create("egl", {"norm": "tensorsum"})
