@@ -119,3 +119,11 @@ def test_completeness_names_what_is_left_out():
     assert text.endswith("strategy compared: 0.")
     whole = compare(curves)
     assert completeness(whole, summarise(whole)) is None
+
+
+def test_a_strategy_that_is_clearly_worse_is_named():
+    random = BASE + jitter(8)
+    better, worse = random + 0.05 + jitter(8, 0.001), random - 0.1 - abs(jitter(8, 0.002))
+    text = words({"random": random, "margin": better, "poor": worse})
+    assert "poor was worse than random: its AUBC is 0.1" in text
+    assert "margin was worse" not in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
 
@@ -35,6 +36,20 @@ def add_out(parser: argparse.ArgumentParser, default: str | None = None) -> None
         metavar="DIR",
         help="the folder for results; the same folder resumes",
     )
+
+
+def add_minutes(parser: argparse.ArgumentParser) -> None:
+    """Add the time after which to stop at a cycle boundary."""
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        help="begin no cycle that would end later than this; the same command goes on from there",
+    )
+
+
+def deadline_of(arguments: argparse.Namespace) -> float | None:
+    """Return when to stop, in the seconds of ``time.time()``."""
+    return None if arguments.minutes is None else time.time() + 60 * arguments.minutes
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:

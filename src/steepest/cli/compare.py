@@ -9,7 +9,7 @@ import argparse
 import shlex
 import sys
 
-from steepest.cli.arguments import add_config, add_out, add_quiet
+from steepest.cli.arguments import add_config, add_minutes, add_out, add_quiet, deadline_of
 from steepest.cli.outcome import show_outcome
 from steepest.errors import InputError
 from steepest.experiment import compare, load_config
@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-report", dest="report", action="store_false", help="write no HTML report at the end"
     )
     add_out(parser)
+    add_minutes(parser)
     add_quiet(parser)
 
 
@@ -49,6 +50,7 @@ def execute(arguments: argparse.Namespace) -> int:
         arguments.out,
         progress=show_progress(enabled=not arguments.quiet),
         jobs=arguments.jobs,
+        deadline=deadline_of(arguments),
         command=shlex.join(["steepest", *sys.argv[1:]]),
     )
     show_outcome(arguments.out, report=arguments.report)

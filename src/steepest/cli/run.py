@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from steepest.cli.arguments import add_config, add_out, add_quiet
+from steepest.cli.arguments import add_config, add_minutes, add_out, add_quiet, deadline_of
 from steepest.experiment import Experiment, load_config
 from steepest.progress import show_progress
 from steepest.report.text_table import text_table
@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     add_out(parser)
     parser.add_argument("--seed", type=int, help="replaces the configuration's seed")
+    add_minutes(parser)
     add_quiet(parser)
 
 
@@ -28,7 +29,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None:
         config = replace(config, seed=arguments.seed)
     progress = show_progress(enabled=not arguments.quiet)
-    records = Experiment(config, arguments.out, progress=progress).run()
+    records = Experiment(config, arguments.out, progress=progress).run(deadline_of(arguments))
     rows = [
         [
             str(r.cycle),

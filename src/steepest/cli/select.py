@@ -64,6 +64,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.out.suffix not in (".csv", ".json"):
         raise InputError(f"--out {arguments.out}: picks are saved as .csv or .json")
     pool = _open_pool(arguments)
+    if arguments.classes is None and ":" not in arguments.model:
+        raise InputError(f"--model {arguments.model}: a built-in model needs --classes")
     model = build(arguments.model, arguments.classes or 2, arguments.channels, arguments.seed)
     load_weights(model, arguments.weights)
     picks = select(

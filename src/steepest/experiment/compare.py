@@ -76,6 +76,7 @@ def compare(
     *,
     progress: Progress,
     jobs: int | None = None,
+    deadline: float | None = None,
     command: str = "",
 ) -> list[Run]:
     """Run what is missing of a comparison.
@@ -87,6 +88,8 @@ def compare(
         out: The comparison's folder.
         progress: Told of finished cycles.
         jobs: Runs side by side; None picks a number for the machine.
+        deadline: In the seconds of ``time.time()``: no cycle is begun that would probably end
+            later. The same call goes on from there.
         command: What the user typed, kept with the results.
 
     Raises:
@@ -99,17 +102,20 @@ def compare(
     if missing:
         workers = _jobs(jobs, config, len(missing))
         threads = max(1, (os.cpu_count() or 1) // workers)
-        _run_all(missing, workers, threads, progress)
+        _run_all(missing, workers, threads, deadline, progress)
     return runs
 
 
-def _run_all(missing: list[Run], workers: int, threads: int, progress: Progress) -> None:
+def _run_all(
+    missing: list[Run], workers: int, threads: int, deadline: float | None, progress: Progress
+) -> None:
     total = sum(run.config.loop.cycles for run in missing)
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context)
     try:
         futures = [
-            pool.submit(_work, run.config.to_table(), str(run.folder), threads) for run in missing
+            pool.submit(_work, run.config.to_table(), str(run.folder), threads, deadline)
+            for run in missing
         ]
         with progress.task("comparing (cycles)", total) as step:
             shown = 0
@@ -124,11 +130,11 @@ def _run_all(missing: list[Run], workers: int, threads: int, progress: Progress)
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _work(table: dict[str, Any], folder: str, threads: int) -> str:
+def _work(table: dict[str, Any], folder: str, threads: int, deadline: float | None) -> str:
     """Run one experiment in a worker process; return its error in words, or nothing."""
     torch.set_num_threads(threads)
     try:
-        Experiment(from_table(Config, table), Path(folder)).run()
+        Experiment(from_table(Config, table), Path(folder)).run(deadline)
     except SteepestError as error:
         return f"{folder}: {error}"
     return ""

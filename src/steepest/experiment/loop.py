@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -67,17 +69,22 @@ class Experiment:
         self._progress = progress or SilentProgress()
         _check_budget(config, self.data)
 
-    def run(self) -> list[Record]:
-        """Run all cycles that are not on record yet, and return the records of all."""
+    def run(self, deadline: float | None = None) -> list[Record]:
+        """Run all cycles that are not on record yet, and return the records of all.
+
+        Args:
+            deadline: In the seconds of ``time.time()``; a cycle that would probably end later is
+                not begun. The next call goes on from there.
+        """
         folder = RunFolder(self.out, self.config)
         try:
             with folder.open_pool(self.data.ids) as pool:
-                self._cycles(folder, pool)
+                self._cycles(folder, pool, deadline)
             return list(folder.records)
         finally:
             folder.close()
 
-    def _cycles(self, folder: RunFolder, pool: Pool) -> None:
+    def _cycles(self, folder: RunFolder, pool: Pool, deadline: float | None) -> None:
         """Algorithm 1: train T on L; score a subset of U; label the K best; repeat."""
         loop = self.config.loop
         labeller = self._labeller or OracleLabeller(self.data.train_labels)
@@ -86,6 +93,8 @@ class Experiment:
             self._label(pool, labeller, record.selected, cycle=record.cycle + 1)
         model: nn.Module | None = None
         for cycle in range(len(folder.records), loop.cycles):
+            if deadline is not None and _expected_end(folder.records, loop.k) > deadline:
+                return
             model = starting_model(self.config, self.data, folder, cycle, previous=model)
             ids, labels = _labelled(pool)
             with measured(self.device) as training:
@@ -190,6 +199,15 @@ class Experiment:
             else Cost(seconds=scoring.seconds, peak_bytes=scoring.peak_bytes),
             environment=describe_environment(self.device),
         )
+
+
+def _expected_end(records: Sequence[Record], k: int) -> float:
+    """Return when the next cycle would end, judging by the last one and the labels it adds."""
+    if not records:
+        return time.time()
+    last = records[-1]
+    spent = last.training.seconds * (1 + k / last.labelled)
+    return time.time() + spent + (0 if last.scoring is None else last.scoring.seconds)
 
 
 def _labelled(pool: Pool) -> tuple[list[int], Tensor]:

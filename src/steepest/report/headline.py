@@ -27,6 +27,7 @@ def headline(summary: Summary) -> tuple[str, ...]:
         c for c in summary.contrasts if c.strategy == best.strategy and c.measure == "aubc"
     )
     sentences = [_reach(best, summary), _area(best, contrast, len(others)), _verdict(contrast)]
+    sentences += [_loss(c) for c in summary.contrasts if _is_loss(c) and c is not contrast]
     floor = smallest_wilcoxon_p(summary.n)
     if summary.n > 1 and floor > LEVEL:
         sentences.append(
@@ -93,6 +94,17 @@ def _verdict(contrast: Contrast) -> str:
     if p > LEVEL:
         return f"That is not significant at 5 % ({told}): it may be chance."
     return f"That is significant at 5 % ({told})."
+
+
+def _is_loss(contrast: Contrast) -> bool:
+    significant = contrast.t_p_holm is not None and contrast.t_p_holm <= LEVEL
+    return contrast.measure == "aubc" and significant and contrast.test.mean_difference < 0
+
+
+def _loss(contrast: Contrast) -> str:
+    gap = f"{abs(contrast.test.mean_difference):.3f} below {contrast.baseline}'s"
+    p = "" if contrast.t_p_holm is None else f" (p {_equals(contrast.t_p_holm)})"
+    return f"{contrast.strategy} was worse than {contrast.baseline}: its AUBC is {gap}{p}."
 
 
 def _equals(p: float) -> str:

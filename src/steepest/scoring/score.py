@@ -80,9 +80,7 @@ def score(
 
         def batch_of(rows: Sequence[SampleId], inputs: Inputs) -> Batch:
             loss = None if task is None else task.training_loss
-            return Batch(
-                rows, inputs, model=model, engine=engine, seed=seed, training_loss=loss
-            )
+            return Batch(rows, inputs, model=model, engine=engine, seed=seed, training_loss=loss)
 
         if chosen.needs == Needs.NOTHING:
             values = chosen.score(batch_of(names, torch.empty(len(names)))).numpy()

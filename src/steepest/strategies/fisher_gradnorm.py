@@ -44,9 +44,7 @@ class FisherGradnorm(Strategy):
     def score(self, batch: Batch) -> Tensor:
         """Return root Fisher traces [N]."""
         if self.draws == 0:
-            tables = batch.squared_norms(
-                lambda out, _rows: each_label(logits_of(out))
-            )
+            tables = batch.squared_norms(lambda out, _rows: each_label(logits_of(out)))
             weights = batch.logits.double().softmax(1)
             squares = torch.stack(tables, dim=1)
             return combine((weights[:, :, None].to(squares) * squares).sum(1), self.norm)

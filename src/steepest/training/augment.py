@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -46,15 +47,19 @@ class CropFlip:
         """
         if not self.padding and not self.flip:
             return images
-        height, width = images.shape[2:]
+        batch, channels, rows, columns = (
+            torch.arange(n, device=images.device) for n in images.shape
+        )
+        top, left, mirrored = (draws[:, i : i + 1] for i in range(3))
+        rows = rows + top
+        columns = torch.where(mirrored == 1, columns.flip(0), columns) + left
         padded = functional.pad(images, [self.padding] * 4)
-        columns = torch.arange(width, device=images.device)
-        columns = torch.where(draws[:, 2:] == 1, columns.flip(0), columns) + draws[:, 1:2]
-        rows = torch.arange(height, device=images.device) + draws[:, :1]
-        batch = torch.arange(len(images), device=images.device)
-        # The channels come last out of the indexing, which is the layout convolutions like.
-        picked = padded[batch[:, None, None], :, rows[:, :, None], columns[:, None, :]]
-        return picked.permute(0, 3, 1, 2)
+        return padded[
+            batch[:, None, None, None],
+            channels[None, :, None, None],
+            rows[:, None, :, None],
+            columns[:, None, None, :],
+        ]
 
 
 AUGMENTATIONS: Mapping[str, CropFlip] = MappingProxyType(
@@ -75,6 +80,15 @@ def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
         mean: Per channel, on the 0..1 scale [C].
         std: Per channel, on the 0..1 scale [C].
     """
-    scale = torch.tensor([1 / (255 * s) for s in std], device=images.device)
-    offset = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=images.device)
+    scale, offset = _scale_and_offset(tuple(mean), tuple(std), images.device)
     return images.float() * scale[:, None, None] + offset[:, None, None]
+
+
+@functools.lru_cache(maxsize=16)
+def _scale_and_offset(
+    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    # Kept, because moving them over for every batch would make a GPU wait.
+    scale = torch.tensor([1 / (255 * s) for s in std], device=device)
+    offset = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=device)
+    return scale, offset

@@ -11,6 +11,9 @@ from torch import Tensor
 from steepest.seeds import generator
 from steepest.training.augment import CropFlip, normalise
 
+_BATCHES_AT_ONCE = 32
+"""Batches that are made together: a GPU would spend its time on starting small operations."""
+
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
@@ -38,9 +41,14 @@ class LabelledImages:
         count, device = len(self.images), self.images.device
         draws = self.augment.draw(count, generator(seed, "augment", epoch)).to(device)
         order = torch.randperm(count, generator=generator(seed, "shuffle", epoch)).to(device)
-        for rows in split_order(order, batch_size):
+        batches = split_order(order, batch_size)
+        for start in range(0, len(batches), _BATCHES_AT_ONCE):
+            group = batches[start : start + _BATCHES_AT_ONCE]
+            rows = torch.cat(group)
             changed = self.augment.apply(self.images[rows], draws[rows])
-            yield normalise(changed, self.mean, self.std), self.labels[rows]
+            sizes = [len(batch) for batch in group]
+            images = torch.split(normalise(changed, self.mean, self.std), sizes)
+            yield from zip(images, torch.split(self.labels[rows], sizes), strict=True)
 
 
 def split_order(order: Tensor, batch_size: int) -> list[Tensor]:

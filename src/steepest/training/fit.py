@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
-from steepest.gradnorm.inputs import logits_of
 from steepest.progress import Progress
 from steepest.tasks import Task
 from steepest.training.augment import AUGMENTATIONS
 from steepest.training.batches import LabelledImages
 from steepest.training.recipe import Recipe
 from steepest.training.scope import memory_format, own_randomness
+from steepest.training.step import RecordedStep, Step
 
 
 @dataclass(frozen=True)
@@ -86,62 +86,52 @@ def fit(
         progress.task("train", recipe.epochs) as step,
     ):
         model.train()
-        optimizer = _make_optimizer(model, recipe)
+        optimizer = _make_optimizer(model, recipe, device)
+        kind = RecordedStep if device.type == "cuda" and recipe.cuda_graph else Step
+        take_step = kind(model, task, optimizer, amp=recipe.amp)
         for epoch in range(recipe.epochs):
             _set_lr(optimizer, recipe.lr_at(epoch))
-            batches = data.batches(seed, epoch, recipe.batch_size)
-            laid_out = ((x.contiguous(memory_format=layout), y) for x, y in batches)
-            loss = _train_epoch(model, task, optimizer, laid_out, amp=recipe.amp)
+            for x, y in data.batches(seed, epoch, recipe.batch_size):
+                take_step(x.contiguous(memory_format=layout), y)
+            loss = take_step.take_total() / len(images)
             if not math.isfinite(loss):
                 raise NonFiniteError(f"the loss is {loss} in epoch {epoch}; lower lr={recipe.lr}")
             step.advance(note=f"loss {loss:.3f}")
+        optimizer.zero_grad()
     model.eval()
     _check_weights(model, recipe)
     return FitResult(recipe.epochs, loss, time.monotonic() - started)
 
 
-def _train_epoch(
-    model: nn.Module,
-    task: Task,
-    optimizer: torch.optim.Optimizer,
-    batches: Iterable[tuple[Tensor, Tensor]],
-    *,
-    amp: bool,
-) -> float:
-    """Take a step for each batch and return the mean loss over all samples."""
-    total, count = torch.zeros(()), 0
-    for images, targets in batches:
-        with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=amp):
-            outputs = model(images)
-        losses = task.training_loss(logits_of(outputs).float(), targets)
-        optimizer.zero_grad()
-        torch.autograd.backward(losses.mean())
-        optimizer.step()
-        # Summed where it is: fetching each step's loss would make the device wait.
-        total = total.to(losses.device) + losses.detach().sum()
-        count += len(targets)
-    optimizer.zero_grad()
-    return total.item() / count
-
-
-def _make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def _make_optimizer(
+    model: nn.Module, recipe: Recipe, device: torch.device
+) -> torch.optim.Optimizer:
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
         raise ModelError("no parameter of the model requires a gradient; unfreeze some")
+    on_gpu = device.type == "cuda"
+    # A recorded step reads the learning rate from the device, where it can be changed.
+    lr: float | Tensor = torch.tensor(recipe.lr, device=device) if on_gpu else recipe.lr
     if recipe.optimizer == "adam":
-        return torch.optim.Adam(parameters, recipe.lr, weight_decay=recipe.weight_decay)
+        return torch.optim.Adam(
+            parameters, lr, weight_decay=recipe.weight_decay, fused=on_gpu, capturable=on_gpu
+        )
     return torch.optim.SGD(
         parameters,
-        recipe.lr,
+        lr,
         momentum=recipe.momentum,
         nesterov=recipe.nesterov,
         weight_decay=recipe.weight_decay,
+        fused=on_gpu,
     )
 
 
 def _set_lr(optimizer: torch.optim.Optimizer, lr: float) -> None:
     for group in optimizer.param_groups:
-        group["lr"] = lr
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(lr)
+        else:
+            group["lr"] = lr
 
 
 def _check_weights(model: nn.Module, recipe: Recipe) -> None:

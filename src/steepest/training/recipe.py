@@ -42,7 +42,10 @@ class Recipe:
     augmentation: str = field(
         default="auto", metadata={"help": "an augmentation's name, or auto for the data set's own"}
     )
-    amp: bool = field(default=False, metadata={"help": "compute in bfloat16 where it is safe"})
+    amp: bool = field(default=False, metadata={"help": "train in bfloat16 on accelerators"})
+    cuda_graph: bool = field(
+        default=True, metadata={"help": "on a GPU, record a step once and replay it"}
+    )
     channels_last: bool = field(
         default=True, metadata={"help": "keep channels last in memory, which is often faster"}
     )
@@ -50,7 +53,7 @@ class Recipe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "milestones", tuple(self.milestones))
         self._check_type(int, "epochs", "batch_size")
-        self._check_type(bool, "nesterov", "amp", "channels_last")
+        self._check_type(bool, "nesterov", "amp", "cuda_graph", "channels_last")
         for name in ("lr", "momentum", "weight_decay", "gamma"):
             value = getattr(self, name)
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
