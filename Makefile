@@ -27,6 +27,10 @@ lint: $(VENV)/.installed-test
 test: lint  ## ruff, mypy strict, and the tests with warnings as errors
 	$(BIN)/pytest -n 2
 
+cifar10-small: $(VENV)/.installed  ## the whole path on real CIFAR-10, on a CPU; needs STEEPEST_DATA
+	$(BIN)/steepest compare cifar10-small --strategies entropy-gradnorm,margin,fisher-gradnorm \
+	  --seeds 3 --out steepest-runs/cifar10-small
+
 test-slow: $(VENV)/.installed-test  ## the checks that take minutes
 	$(BIN)/pytest -m slow
 

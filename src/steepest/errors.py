@@ -12,8 +12,7 @@
     ├── HiddenLabelError               the label of an unlabelled sample was read
     ├── PoolError                      a pool cannot make that change of state
     ├── JournalError                   a journal or record on disk is damaged
-    ├── RunFolderError                 a run folder belongs to something else, or is in use
-    └── MissingExtraError (ImportError)  an optional package is needed
+    └── RunFolderError                 a run folder belongs to something else, or is in use
 
     SteepestWarning (UserWarning)
     ├── RegimeWarning                  the score ranks the most uncertain samples last
@@ -86,13 +85,6 @@ class JournalError(SteepestError):
 
 class RunFolderError(SteepestError):
     """A run folder belongs to something else, or is in use."""
-
-
-class MissingExtraError(SteepestError, ImportError):
-    """An optional package is needed."""
-
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed: pip install 'steepest[{extra}]'")
 
 
 class SteepestWarning(UserWarning):

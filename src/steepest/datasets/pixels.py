@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from steepest.errors import DataError
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 
 def check_image(path: Path) -> tuple[int, int] | str:

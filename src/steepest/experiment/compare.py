@@ -24,12 +24,12 @@ from steepest.experiment.config import Config
 from steepest.experiment.environment import choose_device, describe_environment
 from steepest.experiment.folder import count_records
 from steepest.experiment.loop import Experiment
+from steepest.experiment.outcomes import BASELINE
 from steepest.files import write_atomically
 from steepest.progress import Progress
 from steepest.strategies.base import STRATEGIES
 from steepest.tables import from_table
 
-BASELINE = "random"
 _POLL_SECONDS = 0.5
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from steepest.errors import RunFolderError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from steepest.journal import Entry
+from steepest.journal import Entry
 
 Floats = npt.NDArray[np.float64]
 

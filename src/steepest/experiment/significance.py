@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from steepest.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 Floats = npt.NDArray[np.float64]
 

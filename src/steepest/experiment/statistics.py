@@ -7,8 +7,9 @@ are at hand here too.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from steepest.experiment.curves import (
     labels_to_reach,
     mean_and_band,
 )
+from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.significance import (
     PairedTest,
     holm,
@@ -27,11 +29,6 @@ from steepest.experiment.significance import (
     penalty_matrix,
     smallest_wilcoxon_p,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from steepest.experiment.outcomes import Comparison, Run
 
 __all__ = [
     "Band",

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from steepest.errors import InputError
-from steepest.pool.values import plain_ids
-
-if TYPE_CHECKING:
-    from steepest.pool.values import Label
-    from steepest.seeds import SampleId
+from steepest.pool.values import Label, plain_ids
+from steepest.seeds import SampleId
 
 
 @dataclass(frozen=True)

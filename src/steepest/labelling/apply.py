@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from steepest.errors import PoolError
+from steepest.labelling.answers import Answers
+from steepest.pool.pool import Pool
 from steepest.pool.states import State
-from steepest.pool.values import plain_label
-
-if TYPE_CHECKING:
-    from steepest.labelling.answers import Answers
-    from steepest.pool.pool import Pool
-    from steepest.pool.values import Label
-    from steepest.seeds import SampleId
+from steepest.pool.values import Label, plain_label
+from steepest.seeds import SampleId
 
 
 def apply(pool: Pool, answers: Answers, *, cycle: int, who: str) -> None:

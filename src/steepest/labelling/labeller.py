@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from steepest.labelling.answers import Answers
-    from steepest.seeds import SampleId
+from steepest.labelling.answers import Answers
+from steepest.seeds import SampleId
 
 
 @runtime_checkable

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from steepest.datasets.sealed import SealedLabels
 from steepest.errors import InputError
 from steepest.labelling.answers import Answers
 from steepest.pool.values import copy_label, plain_ids, plain_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from steepest.datasets.sealed import SealedLabels
-    from steepest.seeds import SampleId
+from steepest.seeds import SampleId
 
 
 class OracleLabeller:

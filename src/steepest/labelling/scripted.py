@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from steepest.errors import InputError
 from steepest.labelling.answers import Answers
-from steepest.pool.values import copy_label, plain_id, plain_ids, plain_label
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from steepest.pool.values import Label
-    from steepest.seeds import SampleId
+from steepest.pool.values import Label, copy_label, plain_id, plain_ids, plain_label
+from steepest.seeds import SampleId
 
 
 class ScriptedLabeller:

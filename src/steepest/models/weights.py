@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError, NonFiniteError
+from steepest.files import write_atomically
 
 _NAMED = 3
 _NESTED = ("state_dict", "model")
@@ -29,10 +29,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
         if not isinstance(value, Tensor):
             raise InputError(f"{name} is a {type(value).__name__}; only tensors can be saved")
         tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
-    try:
-        _replace(path, safetensors.torch.save(tensors, metadata={"format": "pt"}))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from error
+    write_atomically(path, safetensors.torch.save(tensors, metadata={"format": "pt"}))
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -53,20 +50,6 @@ def load_weights(model: nn.Module, path: Path) -> None:
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise NonFiniteError(f"{path}: {name} has NaN or infinite weights; train it again")
     model.load_state_dict(state)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _read(path: Path) -> dict[str, Tensor]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from steepest.errors import InputError
+from steepest.journal import Entry
 from steepest.pool.states import GIVES_LABELS, Verb
 from steepest.pool.values import Label, check_text, plain_ids, plain_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from steepest.journal import Entry
-    from steepest.seeds import SampleId
+from steepest.seeds import SampleId
 
 VERSION = 1
 

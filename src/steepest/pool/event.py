@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from steepest.journal import Entry
 from steepest.pool.states import Verb
 from steepest.pool.values import Label, copy_label
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from steepest.journal import Entry
-    from steepest.seeds import SampleId
+from steepest.seeds import SampleId
 
 
 @dataclass(frozen=True)

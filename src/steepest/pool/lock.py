@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from steepest.errors import RunFolderError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
 
 
 class FileLock:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from steepest.errors import InputError, JournalError, PoolError
 from steepest.journal import Entry, Journal, read_journal
 from steepest.pool.entries import check_entry, check_pool_ids, make_entry, make_header, read_header
+from steepest.pool.event import Event
 from steepest.pool.ledger import Ledger
 from steepest.pool.lock import FileLock
 from steepest.pool.states import State, Verb
 from steepest.pool.values import Label, plain_id, plain_ids, plain_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
-
-    from steepest.pool.event import Event
-    from steepest.seeds import SampleId
+from steepest.seeds import SampleId
 
 _CUT_SHORT = "was cut short in the middle of a change; close it and open it again"
 

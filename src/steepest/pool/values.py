@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from steepest.errors import InputError
-
-if TYPE_CHECKING:
-    from steepest.seeds import SampleId
+from steepest.seeds import SampleId
 
 Label = int | str | list[int]
 """A class, a text, or several classes."""

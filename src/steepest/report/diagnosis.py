@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from steepest.experiment.outcomes import Comparison, Run
 from steepest.report import numbers
 from steepest.report.markup import Safe, element, heat_cell, paragraph, section, table
+from steepest.scoring.regime import INVERTED
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from steepest.experiment.outcomes import Comparison, Run
-
-_INVERTED = -0.1
 _REGIME = (
     "The entropy's gradient vanishes where the prediction is uniform just as where it is certain, "
     "so a weak model can rank its most uncertain samples last. The entropy ratio is the mean "
@@ -70,7 +67,7 @@ def regime_section(comparison: Comparison) -> Safe | None:
         for cycle in sorted(labelled)
     ]
     n = max(seen for cycles in told.values() for (_, seen, _, _) in cycles.values())
-    caption = f"Mean over seeds, n = {n}; ▼ marks a rank correlation of {_INVERTED} or less"
+    caption = f"Mean over seeds, n = {n}; ▼ marks a rank correlation of {INVERTED} or less"
     return section(
         "regime", "Regime of the scores", paragraph(_REGIME), table(caption, header, rows)
     )
@@ -114,7 +111,7 @@ def _regime_cells(
     if told is None:
         return numbers.DASH, numbers.DASH
     _, _, ratio, correlation = told
-    mark = " ▼" if correlation is not None and correlation <= _INVERTED else ""
+    mark = " ▼" if correlation is not None and correlation <= INVERTED else ""
     return numbers.share(ratio), numbers.signed(correlation) + mark
 
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from steepest.experiment.outcomes import BASELINE
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
-
-    from steepest.experiment.outcomes import Comparison
-    from steepest.experiment.statistics import Penalty, Summary
+from steepest.experiment.outcomes import BASELINE, Comparison
+from steepest.experiment.statistics import Penalty, Summary
 
 INK = "#1f2328"
 GRID = "#d5d9df"

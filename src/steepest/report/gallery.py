@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from steepest.errors import SteepestError
+from steepest.experiment.outcomes import Comparison, Run
+from steepest.journal import Entry
 from steepest.report.markup import Safe, element, paragraph, section
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from steepest.experiment.outcomes import Comparison, Run
-    from steepest.journal import Entry
-    from steepest.seeds import SampleId
+from steepest.seeds import SampleId
 
 LARGEST_SIDE = 48
 

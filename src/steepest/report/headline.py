@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from steepest.experiment.outcomes import Comparison
 from steepest.experiment.significance import smallest_wilcoxon_p
+from steepest.experiment.statistics import Contrast, StrategySummary, Summary
 from steepest.report import numbers
-
-if TYPE_CHECKING:
-    from steepest.experiment.outcomes import Comparison
-    from steepest.experiment.statistics import Contrast, StrategySummary, Summary
 
 LEVEL = 0.05
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 _VOID = frozenset({"br", "img", "meta"})
 

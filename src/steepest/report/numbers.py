@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from steepest.experiment.statistics import LabelsSaved, Spread
+from steepest.experiment.statistics import LabelsSaved, Spread
 
 DASH = "–"
 MINUS = "−"

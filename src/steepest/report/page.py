@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from steepest.experiment.outcomes import Comparison
+from steepest.experiment.statistics import Summary
 from steepest.report import numbers
 from steepest.report.diagnosis import classes_section, regime_section
 from steepest.report.gallery import Pictures, gallery
@@ -16,12 +19,6 @@ from steepest.report.results import (
     results_section,
     tests_section,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from steepest.experiment.outcomes import Comparison
-    from steepest.experiment.statistics import Summary
 
 _HARDWARE = ("device", "threads", "platform")
 _VERSIONS = ("steepest", "torch", "python")

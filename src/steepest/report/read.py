@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from steepest.errors import JournalError, RunFolderError
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.journal import Entry, read_journal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORDS = "records.jsonl"
 

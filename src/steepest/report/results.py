@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from steepest.experiment.outcomes import Comparison
 from steepest.experiment.significance import smallest_wilcoxon_p
+from steepest.experiment.statistics import Contrast, Penalty, Summary
 from steepest.report import numbers
 from steepest.report.inline_svg import inline_svg
 from steepest.report.markup import Safe, element, heat_cell, join, paragraph, section, table
-
-if TYPE_CHECKING:
-    from steepest.experiment.outcomes import Comparison
-    from steepest.experiment.statistics import Contrast, Penalty, Summary
 
 _MEASURES = {"aubc": "AUBC", "final_accuracy": "final accuracy"}
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from steepest.experiment.statistics import Summary
 from steepest.report import numbers
-
-if TYPE_CHECKING:
-    from steepest.experiment.statistics import Summary
 
 
 def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 # A number with sign, exponent, percent, deviation and count: "-1e-3", "0.9 ± 0.1", "58 (3/3)".
 _NUMBER = re.compile(r"(–|[<+−-]?\s?\d[\d.,]*(e[+-]?\d+)?( ?%)?( ± [\d.]+)?)( \(\d+/\d+\))?")

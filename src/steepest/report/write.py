@@ -6,20 +6,16 @@ import csv
 import io
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from steepest.experiment.statistics import summarise
+from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.statistics import Summary, summarise
 from steepest.files import write_atomically
+from steepest.journal import Entry
 from steepest.report.figures import draw_learning_curves, draw_penalty, render
 from steepest.report.page import render_page
 from steepest.report.read import read_comparison
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from steepest.experiment.outcomes import Comparison, Run
-    from steepest.experiment.statistics import Summary
-    from steepest.journal import Entry
 
 CSV_COLUMNS = (
     "strategy",

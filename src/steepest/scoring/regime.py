@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from steepest.errors import RegimeWarning
 
-_ALARM = -0.1
+INVERTED = -0.1
+"""A rank correlation of score and entropy from which on the order counts as inverted."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def diagnose(
 
 def warn_if_inverted(regime: Regime | None, strategy: str) -> None:
     """Warn when the most uncertain samples come last, and say what to use instead."""
-    if regime is None or regime.rank_correlation is None or regime.rank_correlation > _ALARM:
+    if regime is None or regime.rank_correlation is None or regime.rank_correlation > INVERTED:
         return
     warnings.warn(
         f"{strategy} ranks this model's most uncertain samples last (rank correlation with entropy "

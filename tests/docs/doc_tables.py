@@ -1,0 +1,180 @@
+"""Tables of the documentation that are made from the code.
+
+``python tests/docs/doc_tables.py`` writes them into the pages again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from doc_pages import PAGES
+
+from steepest.datasets.base import DATASETS
+from steepest.experiment.config import Config, Part
+from steepest.experiment.record import Record
+from steepest.gradnorm.rules import RULES, Rule
+from steepest.models.base import MODELS
+from steepest.pool.states import END, START, State, Verb
+from steepest.strategies.base import STRATEGIES
+from steepest.tables import to_table
+from steepest.training.augment import AUGMENTATIONS
+
+_MARKED = re.compile(
+    r"(<!-- table: (?P<name>[a-z ]+) -->\n).*?(?=<!-- end of table -->)", re.DOTALL
+)
+_WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    cells = ([str(cell).replace("|", "\\|") for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+def layer_rules() -> str:
+    layers: dict[Rule, list[str]] = {}
+    for layer, rule in RULES.items():
+        layers.setdefault(rule, []).append(f"`{_path_of(layer)}`")
+    rows = [(", ".join(names), f"`{r.__name__}`", _idea(r)) for r, names in layers.items()]
+    return table(("layer types", "rule", "what it does"), rows)
+
+
+def strategies() -> str:
+    rows = []
+    for name in STRATEGIES.names():
+        cls = STRATEGIES.get(name)
+        idea, _, formula = _idea(cls).partition(": score(x) = ")
+        needs = (cls.needs.name or "").lower()
+        options = ", ".join(f"`{key} = {json.dumps(v)}`" for key, v in to_table(cls()).items())
+        rows.append((f"[`{name}`](#{name})", idea, f"`{formula.rstrip('.')}`", needs, options or "–"))
+    return table(("strategy", "idea", "score", "needs", "options and defaults"), rows)
+
+
+def configuration() -> str:
+    return table(("key", "type", "default", "meaning"), _fields(Config))
+
+
+def record_fields() -> str:
+    return table(("field", "meaning"), [(f"`{n}`", t) for n, t in _attributes(Record).items()])
+
+
+def pool_verbs() -> str:
+    def starts(verb: Verb) -> str:
+        return " or ".join(state for state in State if state in START[verb])
+
+    return table(("verb", "from", "to"), [(f"`{v}`", starts(v), END[v]) for v in Verb])
+
+
+def data_sets() -> str:
+    rows = [(f"`{name}`", _idea(DATASETS.get(name))) for name in DATASETS.names()]
+    return table(("name", "what loading it does"), rows)
+
+
+def models() -> str:
+    rows = [(f"`{name}`", _idea(MODELS.get(name))) for name in MODELS.names()]
+    return table(("name", "what building it does"), rows)
+
+
+def augmentations() -> str:
+    rows = [
+        (f"`{name}`", a.padding, "yes" if a.flip else "no")
+        for name, a in AUGMENTATIONS.items()
+    ]
+    return table(("name", "moves by up to (pixels)", "mirrors half of the images"), rows)
+
+
+TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
+    {
+        "layer rules": layer_rules,
+        "strategies": strategies,
+        "configuration": configuration,
+        "record fields": record_fields,
+        "pool verbs": pool_verbs,
+        "data sets": data_sets,
+        "models": models,
+        "augmentations": augmentations,
+    }
+)
+
+
+def with_tables(text: str) -> str:
+    """Return a page's text with every marked table made anew."""
+    return _MARKED.sub(lambda found: found[1] + TABLES[found["name"]](), text)
+
+
+def marked_tables(text: str) -> list[str]:
+    return [found["name"] for found in _MARKED.finditer(text)]
+
+
+def _path_of(layer: type) -> str:
+    inside = layer.__module__.startswith("torch.nn.")
+    return f"{'nn' if inside else layer.__module__}.{layer.__name__}"
+
+
+def _idea(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").splitlines()[0]
+
+
+def _fields(cls: type, prefix: str = "") -> list[tuple[str, str, str, str]]:
+    rows: list[tuple[str, str, str, str]] = []
+    hints = get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        hint, meaning = hints[field.name], field.metadata["help"]
+        if hint is Part:
+            rows += _part(field, meaning)
+        elif dataclasses.is_dataclass(hint):
+            rows += _fields(hint, f"{field.name}.")
+        else:
+            rows.append((f"`{prefix}{field.name}`", _kind(hint), _default(field), meaning))
+    return rows
+
+
+def _part(field: dataclasses.Field[Any], meaning: str) -> list[tuple[str, str, str, str]]:
+    """Describe something chosen by name: its default is that of the whole part."""
+    required = field.default_factory is dataclasses.MISSING
+    name = "required" if required else f"`{json.dumps(field.default_factory().name)}`"
+    help_text = {f.name: f.metadata["help"] for f in dataclasses.fields(Part)}
+    return [
+        (f"`{field.name}.name`", "text", name, meaning),
+        (f"`{field.name}.options`", "table", "`{}`", help_text["options"]),
+    ]
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is dataclasses.MISSING:
+        return "required"
+    return "–" if field.default is None else f"`{json.dumps(field.default)}`"
+
+
+def _kind(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " or ".join(f"`{json.dumps(choice)}`" for choice in get_args(hint))
+    if get_origin(hint) in (Union, types.UnionType):
+        return _kind(next(part for part in get_args(hint) if part is not type(None)))
+    if get_origin(hint) is tuple:
+        return f"list of {_kind(get_args(hint)[0])}s"
+    return _WORDS[hint]
+
+
+def _attributes(cls: type) -> dict[str, str]:
+    """Read the ``Attributes`` section of a class's docstring."""
+    section = (inspect.getdoc(cls) or "").split("Attributes:\n")[1]
+    return dict(re.findall(r"^    (\w+): (.*)$", section, flags=re.MULTILINE))
+
+
+def main() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(with_tables(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
