@@ -30,4 +30,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
                 temporary.unlink(missing_ok=True)
                 raise
     except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror or error})") from error
+        reason = error.strerror or error
+        raise InputError(
+            f"{path}: cannot be written ({reason}); make room there or choose another place"
+        ) from error

@@ -50,6 +50,4 @@ def config(**changes) -> Config:
 def essence(records):
     """What must not depend on how a run was interrupted: all but time, memory and machine."""
     skip = {"training", "scoring", "environment"}
-    return [
-        {k: v for k, v in record.to_table().items() if k not in skip} for record in records
-    ]
+    return [{k: v for k, v in record.to_table().items() if k not in skip} for record in records]

@@ -74,7 +74,9 @@ def test_strategies_of_a_seed_share_initial_set_and_weights(tmp_path):
 
 
 def test_inits_differ_after_the_first_cycle(tmp_path):
-    runs = {init: run(tmp_path, init, loop__init=init) for init in ("warm", "cold", "shrink-perturb")}
+    runs = {
+        init: run(tmp_path, init, loop__init=init) for init in ("warm", "cold", "shrink-perturb")
+    }
     assert len({records[0].model for records in runs.values()}) == 1
     assert len({records[1].model for records in runs.values()}) == 3
 

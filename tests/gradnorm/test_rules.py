@@ -56,9 +56,7 @@ def normal(*shape: int) -> torch.Tensor:
 
 
 @few
-@given(
-    st.integers(1, 3), st.integers(1, 4), st.integers(1, 5), st.integers(0, 2), st.booleans()
-)
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 5), st.integers(0, 2), st.booleans())
 def test_linear(samples, inputs, outputs, extra_dims, bias):
     x = normal(samples, *[3] * extra_dims, inputs)
     check(nn.Linear(inputs, outputs, bias=bias), x)
@@ -148,7 +146,11 @@ def test_unusual_embeddings_are_left_to_autograd():
     assert rules.rule_for(nn.Embedding(5, 3)) is not None
     assert rules.rule_for(nn.Embedding(5, 3, scale_grad_by_freq=True)) is None
     assert rules.rule_for(nn.Embedding(5, 3, max_norm=1.0)) is None
-    check(nn.Embedding(5, 3, scale_grad_by_freq=True), torch.tensor([[1, 1, 2]] * 3), rules_alone=False)
+    check(
+        nn.Embedding(5, 3, scale_grad_by_freq=True),
+        torch.tensor([[1, 1, 2]] * 3),
+        rules_alone=False,
+    )
 
 
 def test_sparse_embedding_gradients_are_measured():

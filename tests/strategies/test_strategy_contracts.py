@@ -46,9 +46,7 @@ def model():
 
 @pytest.fixture
 def pool():
-    return torch.randn(
-        23, 1, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
-    )
+    return torch.randn(23, 1, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
 def scores(model, pool, name, **more):

@@ -141,9 +141,7 @@ def test_expected_gradnorm_follows_the_tasks_own_loss(net, points, task):
     for value, x in zip(found, points, strict=True):
         logits = net(x[None])
         p = logits.softmax(1)[0]
-        loss = sum(
-            p[c] * task.training_loss(logits, torch.tensor([c]))[0] for c in range(4)
-        )
+        loss = sum(p[c] * task.training_loss(logits, torch.tensor([c]))[0] for c in range(4))
         grads = torch.autograd.grad(loss, list(net.parameters()))
         assert value == pytest.approx(float(sum(g.square().sum() for g in grads) ** 0.5), rel=1e-9)
 

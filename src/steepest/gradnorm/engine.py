@@ -128,11 +128,23 @@ class Engine:
         for i in range(batches.count(inputs)):
             here = slice(i, i + 1)
             values = losses(batches.call(self.model, batches.take(inputs, here)), here)
-            rows.append([])
-            for index, value in enumerate(values):
-                rows[-1].append(_squares_of(value, slow, keep=index + 1 < len(values)))
+            last = len(values) - 1
+            try:
+                rows.append([_squares_of(v, slow, keep=j < last) for j, v in enumerate(values)])
+            except RuntimeError as error:
+                raise self._explained(error, slow) from error
         stacked = [torch.stack(column) for column in zip(*rows, strict=True)]
         return [{p: table[:, j] for j, p in enumerate(slow)} for table in stacked]
+
+    def _explained(self, error: RuntimeError, slow: list[nn.Parameter]) -> Exception:
+        """Say which layer's values were overwritten, if that is what went wrong."""
+        if "inplace operation" not in str(error):
+            return error
+        paths = [name for name, p in self._parameters.items() if p in set(slow)]
+        return ModelError(
+            f"the model overwrites in place what the gradient of {', '.join(paths[:3])} needs: "
+            "use the out-of-place form of that operation"
+        )
 
     @contextmanager
     def _capturing(self) -> Iterator[Capture]:

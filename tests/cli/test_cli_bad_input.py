@@ -1,0 +1,356 @@
+"""Bad input of any kind: code 2, one line that says what is wrong, nothing overwritten."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from shell import TINY, assert_one_line, contents, run_apart, run_here, small_model, small_pool
+
+OLD = "an older file that must survive\n"
+
+
+def select_args(**changes: str | list[str]) -> list[str]:
+    """A select command that works, with some of its options replaced."""
+    options = {
+        "model": "user_models:make",
+        "weights": "weights.safetensors",
+        "pool": "pool.npy",
+        "k": "3",
+        "out": "picks.csv",
+    }
+    options.update({name: value for name, value in changes.items() if name != "more"})
+    argv = ["select", "--quiet"]
+    for name, value in options.items():
+        argv += [f"-{name}" if name == "k" else f"--{name}", value]
+    return [*argv, *changes.get("more", [])]
+
+
+def break_files(folder: Path) -> None:
+    """Lay out everything that may be wrong with a user's files."""
+    pool, state = small_pool(), small_model().state_dict()
+    (folder / "empty").mkdir()
+    (folder / "texts").mkdir()
+    (folder / "texts" / "a.txt").write_text("no image")
+    (folder / "sizes").mkdir()
+    for side in (4, 5):
+        Image.new("RGB", (side, side)).save(folder / "sizes" / f"{side}.png")
+    poisoned = pool.copy()
+    poisoned[5, 0, 0, 0] = np.nan
+    arrays = {
+        "nan": poisoned,
+        "bytes": (pool * 50).astype(np.uint8),
+        "none": pool[:0],
+        "objects": np.array([None, 1], dtype=object),
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    (folder / "torn.npy").write_bytes((folder / "pool.npy").read_bytes()[:200])
+    (folder / "text.npy").write_text("not an array")
+    (folder / "text.safetensors").write_text("not weights")
+    save_file({**state, "1.bias": torch.full((8,), float("nan"))}, folder / "nan.safetensors")
+    save_file({**state, "1.bias": torch.zeros(9)}, folder / "shape.safetensors")
+    save_file({**state, "head": torch.zeros(1)}, folder / "more.safetensors")
+    save_file({"1.bias": state["1.bias"]}, folder / "fewer.safetensors")
+    torch.save({"epoch": 3}, folder / "nothing.pt")
+    (folder / "weights.bin").write_bytes(b"")
+    (folder / "unknown_ids").write_text("0\n77\n")
+    (folder / "wordy_ids").write_text("zero\n")
+    (folder / "all_ids").write_text("".join(f"{i}\n" for i in range(12)))
+
+
+BAD_SELECTS = {
+    "unknown strategy": ({"strategy": "entropi"}, "did you mean 'entropy'"),
+    "unknown option": ({"more": ["--option", "nrm=l2"]}, "did you mean 'norm'"),
+    "option without value": ({"more": ["--option", "norm"]}, "name=value"),
+    "unknown value of an option": ({"more": ["--option", "norm=l3"]}, "did you mean 'l2'"),
+    "k more than the pool": ({"k": "13"}, "only 12 samples"),
+    "k of nothing": ({"k": "0"}, "at least 1"),
+    "k more than the subset": ({"k": "3", "more": ["--subset", "2"]}, "subset of 2"),
+    "subset of nothing": ({"more": ["--subset", "0"]}, "subset"),
+    "empty folder": ({"pool": "empty"}, "no images"),
+    "folder of texts": ({"pool": "texts"}, "no images"),
+    "missing folder": ({"pool": "nowhere"}, "no such folder"),
+    "missing array": ({"pool": "nowhere.npy"}, r"nowhere\.npy"),
+    "images of several sizes": ({"pool": "sizes"}, "give a size"),
+    "size of nothing": ({"pool": "sizes", "size": "0"}, "size"),
+    "std of nothing": ({"pool": "sizes", "size": "4", "more": ["--std", "0", "1", "1"]}, "std"),
+    "mean of one channel": ({"pool": "sizes", "size": "4", "mean": "0.5"}, "3 channels"),
+    "NaN in the pool": ({"pool": "nan.npy"}, "sample 5 holds NaN"),
+    "raw bytes": ({"pool": "bytes.npy"}, "uint8"),
+    "empty array": ({"pool": "none.npy"}, "k = 3|empty"),
+    "array of objects": ({"pool": "objects.npy"}, "cannot be read"),
+    "torn array": ({"pool": "torn.npy"}, "cannot be read"),
+    "text called array": ({"pool": "text.npy"}, "cannot be read"),
+    "NaN weights": ({"weights": "nan.safetensors"}, r"1\.bias has NaN"),
+    "missing weights": ({"weights": "nowhere.safetensors"}, "no such file"),
+    "text called weights": ({"weights": "text.safetensors"}, "cannot be read as weights"),
+    "weights of another shape": ({"weights": "shape.safetensors"}, r"1\.bias \[9\] instead of"),
+    "weights with more keys": ({"weights": "more.safetensors"}, "unexpected head"),
+    "weights with fewer keys": ({"weights": "fewer.safetensors"}, "missing 1.weight"),
+    "checkpoint without weights": ({"weights": "nothing.pt"}, "state dict"),
+    "weights of unknown kind": ({"weights": "weights.bin"}, "read from .safetensors"),
+    "missing module": ({"model": "nowhere:make"}, "No module named 'nowhere'"),
+    "missing factory": ({"model": "user_models:nothing"}, "has no function"),
+    "factory that raises": ({"model": "user_models:raises"}, "RuntimeError: first line$"),
+    "factory of a number": ({"model": "user_models:number"}, "not a torch"),
+    "unknown built-in model": ({"model": "small-cmm", "classes": "4"}, "did you mean 'small-cnn'"),
+    "built-in model, no classes": ({"model": "small-cnn"}, "needs --classes"),
+    "other number of classes": ({"model": "small-cnn", "classes": "7"}, "weights of another model"),
+    "one class": ({"model": "small-cnn", "classes": "1"}, "2 classes"),
+    "out of wrong kind": ({"out": "picks.txt"}, r"\.csv or \.json"),
+    "out is a folder": ({"out": "empty"}, r"\.csv or \.json"),
+    "out below a file": ({"out": "tiny.toml/picks.csv"}, "cannot be written"),
+    "unknown labelled ids": ({"labelled": "unknown_ids"}, "77 is not in the pool"),
+    "labelled ids of wrong kind": ({"labelled": "wordy_ids"}, "one id per line"),
+    "missing labelled ids": ({"labelled": "nowhere"}, "one id per line"),
+    "all labelled": ({"labelled": "all_ids"}, "only 0|labelled already"),
+    "batch of less than nothing": ({"batch-size": "-1"}, "batch_size"),
+    "unknown device": ({"device": "gpu"}, "use auto, cpu or cuda"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SELECTS)
+def test_bad_selections_get_one_line_and_keep_the_old_picks(case, workshop, capsys):
+    changes, message = BAD_SELECTS[case]
+    break_files(workshop)
+    (workshop / "picks.csv").write_text(OLD)
+    before = contents(workshop)
+    assert_one_line(run_here(capsys, *select_args(**changes)), message)
+    assert {k: v for k, v in contents(workshop).items() if "__pycache__" not in k} == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_named(workshop, capsys):
+    assert_one_line(run_here(capsys, *select_args(device="cuda")), "no GPU")
+    told = run_here(capsys, "run", "tiny.toml", "--out", "run", "--set", "device=cuda")
+    assert_one_line(told, "no GPU")
+    assert not (workshop / "run").exists()
+
+
+def test_a_model_that_returns_text_is_refused(workshop, capsys):
+    state = small_model()[3].state_dict()
+    save_file(
+        {"layer.weight": torch.zeros(4, 48), "layer.bias": state["bias"]},
+        workshop / "words.safetensors",
+    )
+    told = run_here(capsys, *select_args(model="user_models:Words", weights="words.safetensors"))
+    assert_one_line(told, "returned str")
+
+
+class Malice:
+    """A pickle that creates a file when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self._path,))
+
+
+@pytest.mark.parametrize("suffix", ["pt", "pth", "safetensors"])
+def test_pickled_code_in_weights_is_not_run(suffix, workshop, capsys):
+    trap = workshop / "sprung"
+    raw = workshop / f"raw.{suffix}"
+    raw.write_bytes(pickle.dumps(Malice(trap)))
+    zipped = workshop / f"zipped.{suffix}"
+    torch.save({"state_dict": Malice(trap)}, zipped)
+    for weights in (raw, zipped):
+        told = run_here(capsys, *select_args(weights=weights.name))
+        assert_one_line(told, "cannot be read as weights")
+    assert not trap.exists()
+
+
+BAD_COMMANDS = {
+    "no command": ([], "COMMAND"),
+    "unknown command": (["selekt"], "invalid choice: 'selekt'"),
+    "k is no number": (select_args(k="many"), "invalid int value: 'many'"),
+    "no out": (["run", "digits"], "--out"),
+    "no strategies": (["compare", "digits", "--out", "x"], "--strategies"),
+    "jobs is no number": (
+        ["compare", "digits", "--out", "x", "--strategies", "margin", "--jobs", "two"],
+        "invalid int value: 'two'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COMMANDS)
+def test_commands_that_cannot_be_parsed_show_their_usage(case, workshop, capsys):
+    argv, message = BAD_COMMANDS[case]
+    told = run_here(capsys, *argv)
+    assert told.code == 2
+    assert told.err.startswith("usage: steepest")
+    assert message in told.lines[-1]
+    assert "Traceback" not in told.err
+
+
+COMPARE = ["compare", "tiny.toml", "--out", "new", "--strategies"]
+BAD_EXPERIMENTS = {
+    "unknown preset": (["run", "digitz", "--out", "new"], "did you mean 'digits'"),
+    "missing configuration": (["run", "no.toml", "--out", "new"], r"no\.toml cannot be read"),
+    "folder as configuration": (["run", "folder", "--out", "new"], "cannot be read"),
+    "not TOML": (["run", "broken.toml", "--out", "new"], "not valid TOML"),
+    "not text": (["run", "binary.toml", "--out", "new"], "not text"),
+    "unknown key": (["run", "key.toml", "--out", "new"], "did you mean 'epochs'"),
+    "value of wrong type": (["run", "type.toml", "--out", "new"], "expected int, not str"),
+    "missing table": (["run", "short.toml", "--out", "new"], "'loop' is missing"),
+    "unknown key set": (
+        ["run", "tiny.toml", "--out", "new", "--set", "training.epoch=5"],
+        "did you mean 'epochs'",
+    ),
+    "unknown table set": (
+        ["run", "tiny.toml", "--out", "new", "--set", "trainings.epochs=5"],
+        "did you mean 'training'",
+    ),
+    "setting without value": (
+        ["run", "tiny.toml", "--out", "new", "--set", "seed"],
+        "name=value",
+    ),
+    "setting inside a value": (
+        ["run", "tiny.toml", "--out", "new", "--set", "seed.x=1"],
+        "is a value, not a table",
+    ),
+    "unknown data set": (
+        ["run", "tiny.toml", "--out", "new", "--set", "data.name=digit"],
+        "did you mean 'digits'",
+    ),
+    "unknown strategy": (
+        ["run", "tiny.toml", "--out", "new", "--set", "strategy.name=margn"],
+        "did you mean 'margin'",
+    ),
+    "unknown task": (
+        ["run", "tiny.toml", "--out", "new", "--set", "task.name=classify"],
+        "unknown task",
+    ),
+    "no epochs": (["run", "tiny.toml", "--out", "new", "--set", "training.epochs=0"], "epochs"),
+    "too many labels": (
+        ["run", "tiny.toml", "--out", "new", "--set", "loop.initial=9999"],
+        "asks for 10009 labels",
+    ),
+    "out is a file": (["run", "tiny.toml", "--out", "tiny.toml"], "is a file"),
+    "out is someone else's": (["run", "tiny.toml", "--out", "folder"], "is not empty"),
+    "compare into someone else's": (
+        ["compare", "tiny.toml", "--out", "folder", "--strategies", "margin"],
+        "is not empty",
+    ),
+    "compare below a file": (
+        ["compare", "tiny.toml", "--out", "tiny.toml/x", "--strategies", "margin"],
+        "cannot be written",
+    ),
+    "compare nothing": ([*COMPARE, ","], "at least one strategy"),
+    "compare the unknown": ([*COMPARE, "margin,badg"], "unknown strategy 'badg'"),
+    "no seeds": ([*COMPARE, "margin", "--seeds", "0"], "one seed"),
+    "seeds in words": ([*COMPARE, "margin", "--seeds", "x"], "--seeds 'x'"),
+    "seeds in part": ([*COMPARE, "margin", "--seeds", "1,two"], "--seeds '1,two'"),
+    "report of nothing": (["report", "folder"], "holds neither"),
+    "report of nowhere": (["report", "new"], "holds neither"),
+    "report of a file": (["report", "tiny.toml"], "holds neither"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_EXPERIMENTS)
+def test_bad_experiments_get_one_line_and_leave_nothing(case, workshop, capsys):
+    argv, message = BAD_EXPERIMENTS[case]
+    (workshop / "folder").mkdir()
+    (workshop / "folder" / "notes.txt").write_text(OLD)
+    (workshop / "broken.toml").write_text("name = \n")
+    (workshop / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    (workshop / "key.toml").write_text(TINY.replace("epochs", "epoch"))
+    (workshop / "type.toml").write_text(TINY.replace("epochs = 2", 'epochs = "two"'))
+    (workshop / "short.toml").write_text(TINY.replace("[loop]", "[training]", 1).split("epochs")[0])
+    (workshop / "short.toml").write_text('[data]\nname = "digits"\n[model]\nname = "small-cnn"\n')
+    before = contents(workshop)
+    assert_one_line(run_here(capsys, *argv), message)
+    assert contents(workshop) == before
+
+
+def test_a_model_with_other_classes_than_the_data_is_refused(workshop, capsys):
+    told = run_here(
+        capsys, "run", "tiny.toml", "--out", "run", "--quiet",
+        "--set", "model.name=user_models:Narrow", "--set", "strategy.name=random",
+        "--set", "training.epochs=1",
+    )  # fmt: skip
+    assert told.code == 2, told.err
+    assert len(told.lines) == 1
+    assert "3" in told.err
+    assert "10 classes" in told.err
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run, made once."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "tiny.toml").write_text(TINY)
+    done = run_apart(
+        "run", "tiny.toml", "--out", "run", "--quiet", "--set", "training.epochs=1", cwd=folder
+    )
+    assert done.code == 0, done.err
+    return folder / "run"
+
+
+@pytest.fixture
+def run_folder(finished, workshop):
+    import shutil
+
+    return shutil.copytree(finished, workshop / "run")
+
+
+RESUME = ["run", "tiny.toml", "--out", "run", "--quiet", "--set", "training.epochs=1"]
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "pool.jsonl"])
+def test_a_damaged_line_is_named_and_nothing_is_changed(name, run_folder, capsys):
+    lines = (run_folder / name).read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b":", b";", 1)
+    (run_folder / name).write_bytes(b"".join(lines))
+    before = contents(run_folder)
+    assert_one_line(run_here(capsys, *RESUME), rf"{name}.*line 2 is damaged")
+    after = contents(run_folder)
+    assert {k: v[1] for k, v in after.items()} == {k: v[1] for k, v in before.items()}
+    if name == "records.jsonl":
+        assert_one_line(run_here(capsys, "report", "run"), rf"{name}.*line 2 is damaged")
+
+
+def test_a_run_folder_of_another_configuration_is_refused(run_folder, capsys):
+    before = contents(run_folder)
+    told = run_here(capsys, *RESUME, "--set", "loop.k=4")
+    assert_one_line(told, r"another configuration \(loop\.k is 5 there and 4 here\)")
+    assert_one_line(run_here(capsys, *RESUME, "--seed", "4"), "seed is 3 there and 4 here")
+    assert contents(run_folder) == before
+
+
+def test_a_damaged_configuration_is_refused(run_folder, capsys):
+    (run_folder / "config.json").write_text("{")
+    assert_one_line(run_here(capsys, *RESUME), r"config\.json is damaged")
+
+
+def test_a_comparison_of_another_configuration_is_refused(workshop, capsys):
+    """Also where no run has begun: what is compared is decided first."""
+    argv = ["compare", "tiny.toml", "--out", "both", "--strategies", "margin", "--seeds", "1"]
+    from steepest.experiment import load_config
+    from steepest.experiment.compare import _describe, plan_runs
+
+    config = load_config("tiny.toml")
+    both = Path("both")
+    _describe(config, plan_runs(config, ["margin"], [0], both), [0], both, "")
+    before = contents(workshop)
+    assert_one_line(run_here(capsys, *argv, "--set", "loop.k=4"), "another configuration")
+    (both / "comparison.json").write_text("{")
+    assert_one_line(run_here(capsys, *argv), r"comparison\.json is damaged")
+    assert_one_line(run_here(capsys, "report", "both"), r"comparison\.json")
+    assert set(contents(workshop)) == set(before)
+
+
+def test_a_real_process_ends_with_one_line_and_no_traceback(workshop):
+    told = run_apart(*select_args(strategy="entropi"), cwd=workshop)
+    assert_one_line(told, "unknown strategy 'entropi'")
+    told = run_apart("run", "no.toml", "--out", "run", cwd=workshop)
+    assert_one_line(told, r"no\.toml cannot be read")
+    told = run_apart("selekt", cwd=workshop)
+    assert told.code == 2
+    assert "Traceback" not in told.err
