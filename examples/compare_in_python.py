@@ -1,8 +1,8 @@
-"""Compare strategies in Python: a small comparison, its table and its report.
+"""Compare a strategy with random in Python, and print what the paired seeds say.
 
-Run it with ``python examples/compare_in_python.py [FOLDER]``. Without a folder the results go to a
-temporary one and are gone at the end. Runs are processes of their own, so the ``__main__`` guard at
-the end is needed.
+Run it with ``python examples/compare_in_python.py [FOLDER]``. With a folder, runs are kept (the same
+call resumes) and a report is written; without one, everything goes to a temporary folder. Runs are
+processes of their own, so the ``__main__`` guard at the end is needed.
 """
 # ruff: noqa: INP001, T201
 
@@ -19,11 +19,11 @@ from steepest.report import read_comparison, summary_rows, text_table, write_rep
 
 
 def run(folder: Path) -> None:
-    """Compare two strategies with random on a few digits, over two seeds."""
+    """Compare margin with random on few digits, over two seeds."""
     config = load_config(
-        "digits", ["loop.initial=20", "loop.k=10", "loop.cycles=3", "training.epochs=5"]
+        "digits", ["loop.initial=40", "loop.k=20", "loop.cycles=3", "training.epochs=10"]
     )
-    compare(config, ["margin", "entropy-gradnorm"], [0, 1], folder, progress=show_progress())
+    compare(config, ["margin"], [0, 1], folder, progress=show_progress())
 
     summary = summarise(read_comparison(folder))
     print(text_table(*summary_rows(summary)))
@@ -33,16 +33,17 @@ def run(folder: Path) -> None:
             f"{contrast.strategy} less {contrast.baseline} in {contrast.measure}: "
             f"{test.mean_difference:+.3f} (n = {test.n})"
         )
-    print(f"report: {write_report(folder).html}")
 
 
 def main() -> None:
     """Use the folder that was given, or a temporary one."""
     if len(sys.argv) > 1:
-        run(Path(sys.argv[1]))
+        folder = Path(sys.argv[1])
+        run(folder)
+        print(f"report: {write_report(folder).html}")
         return
-    with tempfile.TemporaryDirectory() as folder:
-        run(Path(folder) / "comparison")
+    with tempfile.TemporaryDirectory() as temporary:
+        run(Path(temporary) / "comparison")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ def add_out(parser: argparse.ArgumentParser, default: str | None = None) -> None
         required=default is None,
         default=None if default is None else Path(default),
         metavar="DIR",
-        help="the folder for results; the same folder resumes",
+        help="the folder for results; the same folder resumes"
+        + ("" if default is None else " (default: %(default)s)"),
     )
 
 
@@ -43,6 +44,7 @@ def add_minutes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes",
         type=float,
+        metavar="M",
         help="begin no cycle that would end later than this; the same command goes on from there",
     )
 

@@ -29,9 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="names, separated by commas; random is added",
     )
     parser.add_argument(
-        "--seeds", default="5", metavar="N", help="how many seeds (0 to N − 1), or a list: 3,4,7,"
+        "--seeds",
+        default="5",
+        metavar="N",
+        help="how many seeds (0 to N − 1), or a list such as 3,4,7 (default: %(default)s)",
     )
-    parser.add_argument("--jobs", type=int, help="runs side by side; default: one per core")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="runs side by side; default: one per core"
+    )
     parser.add_argument(
         "--no-report", dest="report", action="store_false", help="write no HTML report at the end"
     )

@@ -50,12 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"steepest {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in _COMMANDS:
-        sub = commands.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=command.__doc__,
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        )
+        sub = commands.add_parser(command.NAME, help=command.HELP, description=command.__doc__)
         command.add_arguments(sub)
         sub.set_defaults(execute=command.execute)
     return parser

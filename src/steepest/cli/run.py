@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add_config(parser)
     add_out(parser)
-    parser.add_argument("--seed", type=int, help="replaces the configuration's seed")
+    parser.add_argument("--seed", type=int, metavar="N", help="replaces the configuration's seed")
     add_minutes(parser)
     add_quiet(parser)
 

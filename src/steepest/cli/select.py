@@ -22,15 +22,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="package.module:factory (a function that returns your model), or a built-in model",
     )
-    parser.add_argument("--classes", type=int, help="number of classes, if the factory takes it")
+    parser.add_argument(
+        "--classes", type=int, metavar="C", help="number of classes, if the factory takes it"
+    )
     parser.add_argument(
         "--weights", type=Path, required=True, metavar="FILE", help=".safetensors, .pt or .pth"
     )
     parser.add_argument(
         "--pool", type=Path, required=True, metavar="PATH", help="folder of images, or .npy array"
     )
-    parser.add_argument("-k", type=int, required=True, help="how many samples to choose")
-    parser.add_argument("--strategy", default="entropy-gradnorm", help="see `steepest strategies`")
+    parser.add_argument(
+        "-k", type=int, required=True, metavar="K", help="how many samples to choose"
+    )
+    parser.add_argument(
+        "--strategy",
+        default="entropy-gradnorm",
+        metavar="NAME",
+        help="see `steepest strategies` (default: %(default)s)",
+    )
     parser.add_argument(
         "--option",
         action="append",
@@ -44,14 +53,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--labelled", type=Path, metavar="FILE", help="ids to leave out, one per line"
     )
-    parser.add_argument("--subset", type=int, help="score a random subset of this size only")
-    parser.add_argument("--size", type=int, help="resize images to this many pixels square")
-    parser.add_argument("--channels", type=int, choices=(1, 3), default=3, help="grey or colour")
-    parser.add_argument("--mean", type=float, nargs="+", help="per channel, on the 0..1 scale")
-    parser.add_argument("--std", type=float, nargs="+", help="per channel, on the 0..1 scale")
-    parser.add_argument("--seed", type=int, default=0, help="breaks ties and seeds draws")
-    parser.add_argument("--batch-size", type=int, help="samples in flight; default: automatic")
-    parser.add_argument("--device", default="auto", help="cpu, cuda … or auto")
+    parser.add_argument(
+        "--subset", type=int, metavar="N", help="score a random subset of this size only"
+    )
+    parser.add_argument(
+        "--size", type=int, metavar="PIXELS", help="resize images to this many pixels square"
+    )
+    parser.add_argument(
+        "--channels", type=int, choices=(1, 3), default=3, help="grey, or colour (default)"
+    )
+    parser.add_argument(
+        "--mean", type=float, nargs="+", metavar="M", help="per channel, on the 0..1 scale"
+    )
+    parser.add_argument(
+        "--std", type=float, nargs="+", metavar="S", help="per channel, on the 0..1 scale"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="for ties and draws (default: 0)"
+    )
+    parser.add_argument(
+        "--batch-size", type=int, metavar="N", help="samples at once (default: auto)"
+    )
+    parser.add_argument(
+        "--device", default="auto", metavar="NAME", help="cpu, cuda or auto (default)"
+    )
     add_quiet(parser)
 
 

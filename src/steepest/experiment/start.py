@@ -28,17 +28,20 @@ def starting_model(
         previous: The model of the cycle before, if this process has trained it.
     """
     init = config.loop.init
-    seed = config.seed if cycle == 0 else derive(config.seed, "fresh weights", cycle)
-    channels = data.train_images.shape[1]
-    fresh = build(config.model.name, len(data.classes), channels, seed)
     if cycle == 0 or init == "cold":
-        return fresh
+        return _fresh_model(config, data, cycle)
     if previous is None:
-        previous = build(config.model.name, len(data.classes), channels, seed)
+        previous = _fresh_model(config, data, cycle)
         folder.load_model(previous, cycle - 1)
     if init == "warm":
         return previous
+    fresh = _fresh_model(config, data, cycle)
     return _shrink_and_perturb(previous, fresh, config.loop.shrink, config.loop.perturb)
+
+
+def _fresh_model(config: Config, data: ImageSet, cycle: int) -> nn.Module:
+    seed = derive(config.seed, "fresh weights", cycle)
+    return build(config.model.name, len(data.classes), data.train_images.shape[1], seed)
 
 
 @torch.no_grad()
