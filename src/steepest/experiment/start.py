@@ -40,7 +40,7 @@ def starting_model(
 
 
 def _fresh_model(config: Config, data: ImageSet, cycle: int) -> nn.Module:
-    seed = derive(config.seed, "fresh weights", cycle)
+    seed = config.seed if cycle == 0 else derive(config.seed, "fresh weights", cycle)
     return build(config.model.name, len(data.classes), data.train_images.shape[1], seed)
 
 
