@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -63,9 +65,10 @@ def test_linear(samples, inputs, outputs, extra_dims, bias):
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")  # only a copy
+@pytest.mark.parametrize("by_pixels", [True, False])
 @few
 @given(st.data())
-def test_convolution(data):
+def test_convolution(by_pixels, data):
     dims = data.draw(st.integers(1, 3))
     groups = data.draw(st.integers(1, 3))
     kernel = [data.draw(st.integers(1, 3)) for _ in range(dims)]
@@ -86,7 +89,8 @@ def test_convolution(data):
         groups=groups,
         bias=data.draw(st.booleans()),
     )
-    check(layer, normal(2, layer.in_channels, *[6] * dims))
+    with mock.patch.object(rules, "_prefers_pixels", return_value=by_pixels and groups == 1):
+        check(layer, normal(2, layer.in_channels, *[6] * dims))
 
 
 @few
@@ -169,3 +173,10 @@ def test_a_subclass_of_a_layer_has_no_rule():
 def test_a_second_rule_for_a_layer_is_refused():
     with pytest.raises(ValueError, match="two rules for Linear"):
         rules.rule(nn.Linear)(rules.linear)
+
+
+def test_the_cheaper_route_depends_on_the_map():
+    deep, wide = nn.Conv2d(256, 256, 3, padding=1), nn.Conv2d(64, 64, 3, padding=1)
+    assert rules._prefers_pixels(deep, 10 * 10, 8 * 8)
+    assert not rules._prefers_pixels(wide, 34 * 34, 32 * 32)
+    assert not rules._prefers_pixels(nn.Conv2d(64, 64, 3, groups=2), 10 * 10, 8 * 8)

@@ -1,27 +1,34 @@
-"""The patches that a convolution's kernel sees, for any number of spatial dimensions."""
+"""What a convolution's kernel sees of its input, for any number of spatial dimensions."""
 
 from __future__ import annotations
 
+import itertools
+
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 
+def padded(layer: Convolution, x: Tensor) -> Tensor:
+    """Pad the input [N, C, *S] as the layer does, in any padding mode."""
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    return F.pad(x, _padding(layer), mode=mode)
+
+
 def patches(layer: Convolution, x: Tensor) -> Tensor:
-    """Cut the padded input into the patches that each output position is made of.
+    """Cut a padded input into the patches that each output position is made of.
 
     Args:
-        layer: The convolution: stride, dilation, groups, any padding and padding mode.
-        x: Its input [N, C, *S].
+        layer: The convolution.
+        x: Its padded input [N, C, *S].
 
     Returns:
         [N, G, K, T] for G groups, K = (C / G) · kernel positions, T output positions; in the
         order of ``weight.flatten(1)`` and ``output.flatten(2)``.
     """
     dims = len(layer.kernel_size)
-    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
-    x = F.pad(x, _padding(layer), mode=mode)
     for d, (size, step, gap) in enumerate(
         zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
     ):
@@ -34,6 +41,30 @@ def patches(layer: Convolution, x: Tensor) -> Tensor:
     taps = x.shape[2 : 2 + dims].numel()
     width = channels // layer.groups * taps
     return x.reshape(batch, layer.groups, width, x.shape[2 + dims :].numel())
+
+
+def patch_gram(layer: Convolution, x: Tensor, out: torch.Size) -> Tensor:
+    """Return the inner products of all pairs of patches without cutting any.
+
+    Two patches overlap tap by tap, so that their product is a sum over the kernel's taps of
+    products of single pixels, read off one table at shifted places.
+
+    Args:
+        layer: The convolution, with one group.
+        x: Its padded input [N, C, *S].
+        out: The spatial shape of its output.
+
+    Returns:
+        [N, T, T].
+    """
+    pixels = x.flatten(2)
+    table = (pixels.transpose(1, 2) @ pixels).reshape(len(x), *x.shape[2:], *x.shape[2:])
+    total = table.new_zeros(len(x), *out, *out)
+    for tap in itertools.product(*map(range, layer.kernel_size)):
+        steps = zip(tap, layer.dilation, layer.stride, out, strict=True)
+        seen = [slice(t * gap, t * gap + (n - 1) * step + 1, step) for t, gap, step, n in steps]
+        total += table[(slice(None), *seen, *seen)]
+    return total.reshape(len(x), out.numel(), out.numel())
 
 
 def _padding(layer: Convolution) -> list[int]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepest.gradnorm.patches import Convolution, patches
+from steepest.gradnorm.patches import Convolution, padded, patch_gram, patches
 
 Squares = dict[str, Tensor]
 Rule = Callable[[Any, Tensor, Tensor], Squares]
@@ -73,13 +73,35 @@ def linear(layer: nn.Linear, a: Tensor, g: Tensor) -> Squares:  # noqa: ARG001
 @rule(nn.Conv1d, nn.Conv2d, nn.Conv3d)
 def convolution(layer: Convolution, a: Tensor, g: Tensor) -> Squares:
     """Convolution: a linear layer on the patches under the kernel, group by group."""
-    grouped = g.reshape(len(g), layer.groups, -1, g[0, 0].numel())
-    floats_per_sample = layer.weight[0].numel() * layer.groups * g[0, 0].numel()
-    weight = [
-        _outer_sum_squares(patches(layer, a[rows]), grouped[rows])
-        for rows in _chunks(len(a), floats_per_sample)
-    ]
+    out = g.shape[2:]
+    by_pixels = _prefers_pixels(layer, padded(layer, a[:1]).shape[2:].numel(), out.numel())
+    grouped = g.reshape(len(g), layer.groups, -1, out.numel())
+    weight = []
+    for rows in _chunks(len(a), layer.weight[0].numel() * layer.groups * out.numel()):
+        x, y = padded(layer, a[rows]), grouped[rows]
+        if by_pixels:
+            flat = y[:, 0]
+            product = patch_gram(layer, x, out) * (flat.transpose(1, 2) @ flat)
+            weight.append(product.sum((1, 2)).clamp_min(0))
+        else:
+            weight.append(_outer_sum_squares(patches(layer, x), y))
     return {"weight": torch.cat(weight), "bias": g.flatten(2).sum(2).square().sum(1)}
+
+
+def _prefers_pixels(layer: Convolution, pixels: int, positions: int) -> bool:
+    """Whether products of pixels cost less than cutting patches, in multiplications.
+
+    Copies count tenfold: they are bound by memory.
+    """
+    if layer.groups != 1:
+        return False
+    fan_in, fan_out = layer.weight[0].numel(), layer.out_channels
+    taps = fan_in // layer.in_channels
+    by_pixels = pixels**2 * layer.in_channels + positions**2 * (fan_out + 10 * taps)
+    by_patches = 10 * fan_in * positions + min(
+        positions * fan_in * fan_out, positions**2 * (fan_in + fan_out)
+    )
+    return by_pixels < by_patches
 
 
 @rule(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
