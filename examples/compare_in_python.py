@@ -1,8 +1,8 @@
 """Compare a strategy with random in Python, and print what the paired seeds say.
 
-Run it with ``python examples/compare_in_python.py [FOLDER]``. With a folder, runs are kept (the same
-call resumes) and a report is written; without one, everything goes to a temporary folder. Runs are
-processes of their own, so the ``__main__`` guard at the end is needed.
+Run it with ``python examples/compare_in_python.py [FOLDER]``. With a folder, runs are kept (the
+same call resumes) and a report is written; without one, everything goes to a temporary folder.
+Runs are processes of their own, so the ``__main__`` guard at the end is needed.
 """
 # ruff: noqa: INP001, T201
 
@@ -20,9 +20,7 @@ from steepest.report import read_comparison, summary_rows, text_table, write_rep
 
 def run(folder: Path) -> None:
     """Compare margin with random on few digits, over two seeds."""
-    config = load_config(
-        "digits", ["loop.initial=40", "loop.k=20", "loop.cycles=3", "training.epochs=10"]
-    )
+    config = load_config("digits", ["loop.initial=40", "loop.k=40", "loop.cycles=2"])
     compare(config, ["margin"], [0, 1], folder, progress=show_progress())
 
     summary = summarise(read_comparison(folder))

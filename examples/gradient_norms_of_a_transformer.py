@@ -54,7 +54,9 @@ def main() -> None:
 
     norms = steepest.gradient_norms(model, batch, loss="entropy")
     slow = reference_norms(model, batch, loss="entropy")
-    print(f"largest relative difference to the reference: {((norms - slow).abs() / slow).max():.0e}")
+    print(
+        f"largest relative difference to the reference: {((norms - slow).abs() / slow).max():.0e}"
+    )
 
     table = steepest.gradient_norms(model, batch, norm="per-tensor")
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]

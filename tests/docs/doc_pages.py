@@ -64,8 +64,8 @@ def read_blocks(page: Path) -> list[Block]:
     return blocks
 
 
-def read_prose(page: Path) -> str:
-    """Return the page without its code."""
+def read_lines(page: Path) -> list[str]:
+    """Return the lines outside of fenced blocks."""
     kept: list[str] = []
     fence = ""
     for line in page.read_text(encoding="utf-8").splitlines():
@@ -76,18 +76,23 @@ def read_prose(page: Path) -> str:
             fence = opening.group(2)
         else:
             kept.append(line)
-    return _CODE_SPAN.sub("", "\n".join(kept))
+    return kept
+
+
+def read_code_spans(page: Path) -> list[str]:
+    """Return what stands in `backticks` outside of fenced blocks."""
+    text = "\n".join(read_lines(page))
+    return [found[0].strip("` \n") for found in _CODE_SPAN.finditer(text)]
 
 
 def read_links(page: Path) -> list[str]:
     """Return the targets of all links that stay within the repository."""
-    found = _LINK.findall(read_prose(page))
-    return [target for target in found if not re.match(r"[a-z]+:", target)]
+    prose = _CODE_SPAN.sub("code", "\n".join(read_lines(page)))
+    return [target for target in _LINK.findall(prose) if not re.match(r"[a-z]+:", target)]
 
 
 def read_anchors(page: Path) -> set[str]:
     """Return the anchors of all headings, as GitHub makes them."""
-    text = re.sub(r"^( *)(```+)[^`]*?^\1\2 *$", "", page.read_text(encoding="utf-8"), flags=re.M)
-    titles = re.findall(r"^#+ +(.*?) *$", text, flags=re.MULTILINE)
-    kept = (re.sub(r"[^\w\- ]", "", title.lower()) for title in titles)
+    titles = (re.fullmatch(r"#+ +(.*?) *", line) for line in read_lines(page))
+    kept = (re.sub(r"[^\w\- ]", "", title[1].lower()) for title in titles if title)
     return {title.replace(" ", "-") for title in kept}

@@ -1,12 +1,16 @@
 """Run the Python blocks of a page, in order, in one namespace and one folder.
 
-``python doc_runner.py PAGE`` runs one page in a process of its own.
+A block that begins with ``# src/steepest/PACKAGE/FILE.py`` is such a file: it is written beside the
+package and imported from there, as if it had been put into it. ``python doc_runner.py PAGE`` runs a
+page in a process of its own, so that nobody else sees what it registers.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
+import re
 import sys
 import types
 import warnings
@@ -15,6 +19,8 @@ from pathlib import Path
 from doc_pages import NOT_RUN, Block, name_of, read_blocks
 
 from steepest.errors import RegimeWarning
+
+_FILE = re.compile(r"# src/steepest/(\w+)/(\w+)\.py\n")
 
 
 def run_page(page: Path) -> int:
@@ -40,6 +46,9 @@ def run_page(page: Path) -> int:
 
 
 def _run(block: Block, page: Path, module: types.ModuleType) -> str:
+    file = _FILE.match(block.text)
+    if file:
+        return _import(block, *file.groups())
     # Empty lines in front make a traceback show the line of the page.
     source = "\n" * (block.line - 1) + block.text
     code = compile(source, name_of(page), "exec", dont_inherit=True)
@@ -49,6 +58,15 @@ def _run(block: Block, page: Path, module: types.ModuleType) -> str:
         warnings.simplefilter("ignore", RegimeWarning)
         exec(code, module.__dict__)
     return printed.getvalue()
+
+
+def _import(block: Block, package: str, name: str) -> str:
+    folder = Path("added", package).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.py").write_text(block.text, encoding="utf-8")
+    importlib.import_module(f"steepest.{package}").__path__.append(str(folder))
+    importlib.import_module(f"steepest.{package}.{name}")
+    return ""
 
 
 def _compare(printed: str, wanted: Block, page: Path) -> None:

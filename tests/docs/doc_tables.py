@@ -11,13 +11,13 @@ import json
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from doc_pages import PAGES
 
 from steepest.datasets.base import DATASETS
-from steepest.experiment.config import Config, Part
+from steepest.experiment.config import Config, Part, load_config
+from steepest.experiment.config import presets as list_presets
 from steepest.experiment.record import Record
 from steepest.gradnorm.rules import RULES, Rule
 from steepest.models.base import MODELS
@@ -52,14 +52,27 @@ def strategies() -> str:
     for name in STRATEGIES.names():
         cls = STRATEGIES.get(name)
         idea, _, formula = _idea(cls).partition(": score(x) = ")
-        needs = (cls.needs.name or "").lower()
+        formula, needs = formula.rstrip("."), (cls.needs.name or "").lower()
         options = ", ".join(f"`{key} = {json.dumps(v)}`" for key, v in to_table(cls()).items())
-        rows.append((f"[`{name}`](#{name})", idea, f"`{formula.rstrip('.')}`", needs, options or "–"))
+        rows.append((f"[`{name}`](#{name})", idea, f"`{formula}`", needs, options or "–"))
     return table(("strategy", "idea", "score", "needs", "options and defaults"), rows)
 
 
 def configuration() -> str:
     return table(("key", "type", "default", "meaning"), _fields(Config))
+
+
+def presets() -> str:
+    rows = []
+    for name in list_presets():
+        config = load_config(name)
+        loop, epochs = config.loop, config.training.epochs
+        labels = f"{loop.initial} + {loop.cycles - 1} · {loop.k}"
+        chosen = f"`{config.strategy.name}`"
+        chosen += "".join(f", `{k} = {json.dumps(v)}`" for k, v in config.strategy.options.items())
+        data, model = f"`{config.data.name}`", f"`{config.model.name}`"
+        rows.append((f"`{name}`", data, model, chosen, labels, f"`{loop.init}`", epochs))
+    return table(("preset", "data", "model", "strategy", "labels", "init", "epochs"), rows)
 
 
 def record_fields() -> str:
@@ -85,8 +98,7 @@ def models() -> str:
 
 def augmentations() -> str:
     rows = [
-        (f"`{name}`", a.padding, "yes" if a.flip else "no")
-        for name, a in AUGMENTATIONS.items()
+        (f"`{name}`", a.padding, "yes" if a.flip else "no") for name, a in AUGMENTATIONS.items()
     ]
     return table(("name", "moves by up to (pixels)", "mirrors half of the images"), rows)
 
@@ -96,6 +108,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "layer rules": layer_rules,
         "strategies": strategies,
         "configuration": configuration,
+        "presets": presets,
         "record fields": record_fields,
         "pool verbs": pool_verbs,
         "data sets": data_sets,

@@ -1,0 +1,179 @@
+"""From a folder of photos and saved weights to a list of what to label, as a user does it."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from shell import fill_workshop, run_apart, run_here, small_model, small_pool
+
+import steepest
+from steepest.datasets.folder import ImageFolder
+
+K = 5
+READABLE = [f"cats/{i}.png" for i in range(6)] + [f"dogs/ä b{i}.png" for i in range(6)]
+
+
+def take_photos(folder) -> None:
+    """Twelve good photos in two subfolders, one broken, one with no photo in it, one text."""
+    rng = np.random.default_rng(0)
+    for name in READABLE:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)).save(path)
+    whole = (folder / "cats" / "0.png").read_bytes()
+    (folder / "cats" / "cut.png").write_bytes(whole[: len(whole) // 2])
+    (folder / "dogs" / "page.jpg").write_text("<html>not found</html>")
+    (folder / "README.txt").write_text("no photo")
+
+
+def command(*more: str, pool: str = "photos", out: str = "picks.csv") -> list[str]:
+    argv = ["select", "--model", "user_models:make", "--weights", "weights.safetensors"]
+    return [*argv, "--pool", pool, "-k", str(K), "--out", out, *more]
+
+
+def rows_of(path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The same command twice, each in a process of its own."""
+    folder = tmp_path_factory.mktemp("user's place")
+    fill_workshop(folder)
+    take_photos(folder / "photos")
+    first = run_apart(*command(out="first.csv"), cwd=folder)
+    second = run_apart(*command(out="second.csv", pool=str(folder / "photos")), cwd=folder)
+    return folder, first, second
+
+
+@pytest.fixture
+def photos(workshop):
+    take_photos(workshop / "photos")
+    return workshop / "photos"
+
+
+def test_the_picks_name_photos_by_their_relative_paths(done):
+    folder, first, _ = done
+    assert first.code == 0, first.err
+    rows = rows_of(folder / "first.csv")
+    assert [row["rank"] for row in rows] == ["1", "2", "3", "4", "5"]
+    assert len({row["id"] for row in rows}) == K
+    assert {row["id"] for row in rows} <= set(READABLE)
+    scores = [float(row["score"]) for row in rows]
+    assert scores == sorted(scores, reverse=True)
+    assert {row["strategy"] for row in rows} == {"entropy-gradnorm"}
+    assert "5 of 12 samples chosen by entropy-gradnorm: first.csv" in first.out
+
+
+def test_broken_photos_are_counted_and_named_in_one_warning(done):
+    _, first, _ = done
+    warned = [line for line in first.lines if "left out" in line]
+    assert len(warned) == 1
+    assert warned[0].startswith("steepest: warning: ")
+    assert "2 of 14 images" in warned[0]
+    assert "cats/cut.png" in warned[0]
+    assert "dogs/page.jpg" in warned[0]
+    assert "README" not in first.err
+    assert "Traceback" not in first.err
+
+
+def test_the_same_command_gives_the_same_file(done):
+    folder, _, second = done
+    assert second.code == 0, second.err
+    assert (folder / "second.csv").read_bytes() == (folder / "first.csv").read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
+def test_the_picks_are_those_of_the_python_call(done):
+    folder, _, _ = done
+    pool = ImageFolder(folder / "photos")
+    picks = steepest.select(small_model(), pool, K, progress=False)
+    loaded = steepest.Selection.load(folder / "first.csv")
+    assert loaded.ids == picks.ids
+    assert loaded.model == picks.model
+    assert loaded.scores == pytest.approx(picks.scores, rel=1e-6)
+    assert loaded.candidates == len(READABLE)
+    assert loaded.regime is not None
+
+
+def test_json_holds_the_same_as_csv(photos, workshop, capsys):
+    for out in ("picks.csv", "picks.json"):
+        assert run_here(capsys, *command("--quiet", out=out)).code == 0
+    assert json.loads((workshop / "picks.json").read_text())["strategy"] == "entropy-gradnorm"
+    load = steepest.Selection.load
+    assert load(workshop / "picks.json") == load(workshop / "picks.csv")
+
+
+@pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
+def test_an_option_of_the_strategy_reaches_it(photos, workshop, capsys):
+    told = run_here(capsys, *command("--quiet", "--option", "norm=tensor-sum"))
+    assert told.code == 0, told.err
+    pool = ImageFolder(photos)
+    picks = steepest.select(small_model(), pool, K, options={"norm": "tensor-sum"}, progress=False)
+    loaded = steepest.Selection.load(workshop / "picks.csv")
+    assert loaded.options == {"norm": "tensor-sum"}
+    assert loaded.ids == picks.ids
+    assert loaded.scores == pytest.approx(picks.scores)
+
+
+def test_labelled_photos_are_left_out(photos, workshop, capsys):
+    assert run_here(capsys, *command("--quiet")).code == 0
+    first = steepest.Selection.load(workshop / "picks.csv")
+    # A file from another system: its own line ends, a repeated line, no end of the last line.
+    listed = "\r\n".join([*first.ids, first.ids[0]])
+    (workshop / "labelled").write_text(listed, encoding="utf-8", newline="")
+    told = run_here(capsys, *command("--quiet", "--labelled", "labelled", out="next.csv"))
+    assert told.code == 0, told.err
+    assert "5 of 7 samples" in told.out
+    following = steepest.Selection.load(workshop / "next.csv")
+    assert not set(first.ids) & set(following.ids)
+    assert max(following.scores) <= min(first.scores)
+
+
+@pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
+def test_an_array_is_named_by_row(workshop, capsys):
+    (workshop / "labelled").write_text("0\n3\n")
+    told = run_here(
+        capsys, *command("--quiet", "--labelled", "labelled", pool="pool.npy", out="picks.json")
+    )
+    assert told.code == 0, told.err
+    picks = steepest.select(
+        small_model(), torch.from_numpy(small_pool()), K, labelled=[0, 3], progress=False
+    )
+    loaded = steepest.Selection.load(workshop / "picks.json")
+    assert loaded == picks
+    assert all(isinstance(name, int) for name in loaded.ids)
+
+
+@pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
+def test_photos_are_resized_and_normalised_as_told(photos, workshop, capsys):
+    argv = ["--quiet", "--size", "4", "--mean", "0.5", "0.4", "0.3", "--std", "0.2", "0.3", "0.4"]
+    assert run_here(capsys, *command(*argv)).code == 0
+    pool = ImageFolder(photos, 4, mean=[0.5, 0.4, 0.3], std=[0.2, 0.3, 0.4])
+    picks = steepest.select(small_model(), pool, K, progress=False)
+    assert steepest.Selection.load(workshop / "picks.csv").scores == pytest.approx(picks.scores)
+
+
+def test_seed_and_subset_decide_the_draw_and_are_kept(photos, workshop, capsys):
+    def draw(seed: int) -> steepest.Selection:
+        argv = ["--quiet", "--strategy", "random", "--subset", "9", "--seed", str(seed)]
+        assert run_here(capsys, *command(*argv)).code == 0
+        return steepest.Selection.load(workshop / "picks.csv")
+
+    assert draw(1) == draw(1)
+    assert draw(1).ids != draw(2).ids
+    assert (draw(2).seed, draw(2).candidates) == (2, 9)
+
+
+@pytest.mark.parametrize("strategy", steepest.strategies.names())
+def test_every_strategy_can_be_named(strategy, workshop, capsys):
+    told = run_here(capsys, *command("--quiet", "--strategy", strategy, pool="pool.npy"))
+    assert told.code == 0, told.err
+    assert len(rows_of(workshop / "picks.csv")) == K
+    assert strategy in run_here(capsys, "strategies").out

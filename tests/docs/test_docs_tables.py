@@ -1,0 +1,51 @@
+"""Tables made from the code are up to date, and the pages speak of everything that is there."""
+
+from __future__ import annotations
+
+import pytest
+from doc_pages import PAGES, ROOT, name_of, read_anchors
+from doc_tables import TABLES, marked_tables, with_tables
+
+from steepest.gradnorm import rules
+from steepest.strategies import names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_tables_of_a_page_are_up_to_date(page):
+    text = page.read_text(encoding="utf-8")
+    again = "run: .venv/bin/python tests/docs/doc_tables.py"
+    assert with_tables(text) == text, f"{name_of(page)} is out of date; {again}"
+
+
+def test_every_table_is_in_one_page():
+    found = [name for page in PAGES for name in marked_tables(page.read_text(encoding="utf-8"))]
+    assert sorted(found) == sorted(TABLES)
+
+
+def test_a_new_rule_would_be_missed_in_the_page(monkeypatch):
+    class Added:
+        pass
+
+    def new_rule(layer, a, g):
+        """Do something new."""
+
+    monkeypatch.setitem(rules.RULES, Added, new_rule)
+    page = ROOT / "docs/gradient-norms.md"
+    text = page.read_text(encoding="utf-8")
+    assert "Do something new." in with_tables(text)
+    assert with_tables(text) != text
+
+
+def test_an_old_table_is_replaced_and_the_rest_kept():
+    text = "a\n<!-- table: pool verbs -->\n| old |\n<!-- end of table -->\nb\n"
+    made = with_tables(text)
+    assert "| old |" not in made
+    assert "| `relabel` | labelled | labelled |" in made
+    assert made.startswith("a\n<!-- table")
+    assert made.endswith("<!-- end of table -->\nb\n")
+    assert with_tables(made) == made
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_strategy_has_a_section(name):
+    assert name in read_anchors(ROOT / "docs/strategies.md")

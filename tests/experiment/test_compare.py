@@ -1,0 +1,226 @@
+"""Fair comparisons: paired, complete, resumable, and clear about what failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+from small import config, essence
+
+from steepest.errors import InputError, RunFolderError, SteepestError, UnknownNameError
+from steepest.experiment.compare import compare, plan_runs
+from steepest.experiment.record import Record
+from steepest.journal import read_journal
+from steepest.progress import SilentProgress
+
+SEEDS = (4, 7)
+STRATEGIES = ("margin", "entropy-gradnorm")
+
+
+MORE_CORES = (os.cpu_count() or 1) > 1
+THREADS = "the threads of a run, and with them its sums, depend on how many runs are missing"
+
+DOOMED = """
+import multiprocessing, os, signal
+
+from torch import nn
+
+
+def make():
+    if multiprocessing.parent_process() is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+"""
+
+
+def quick(**changes):
+    return config(**{"training__epochs": 1, "loop__cycles": 2, "loop__subset": 20, **changes})
+
+
+def go(out: Path, *, strategies=STRATEGIES, seeds=SEEDS, jobs=2, what=None, **more):
+    return compare(
+        what or quick(), strategies, seeds, out, progress=SilentProgress(), jobs=jobs, **more
+    )
+
+
+def records_of(run):
+    where = run.folder / "records.jsonl"
+    entries, torn = read_journal(where)
+    assert not torn
+    return [Record.from_table(entry, str(where)) for entry in entries]
+
+
+def by_name(runs):
+    return {(run.config.strategy.name, run.config.seed): run for run in runs}
+
+
+def files_below(folder: Path):
+    """When each file was written, and what it holds."""
+    return {
+        path.relative_to(folder): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def described(out: Path):
+    return json.loads((out / "comparison.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    out = tmp_path_factory.mktemp("compared") / "out"
+    return out, go(out, command="steepest compare …")
+
+
+def test_every_strategy_meets_every_seed_and_random_is_among_them(compared):
+    _, runs = compared
+    names = {*STRATEGIES, "random"}
+    assert set(by_name(runs)) == {(name, seed) for name in names for seed in SEEDS}
+    assert all(run.complete for run in runs)
+    for (name, seed), run in by_name(runs).items():
+        assert [(r.strategy, r.seed, r.cycle) for r in records_of(run)] == [
+            (name, seed, 0),
+            (name, seed, 1),
+        ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_strategies_of_a_seed_begin_with_the_same_model_and_labels(seed, compared):
+    _, runs = compared
+    first = [records_of(run)[0] for run in runs if run.config.seed == seed]
+    assert len(first) == 3
+    assert len({record.model for record in first}) == 1
+    assert all(record.metrics == first[0].metrics for record in first)
+    assert all(record.train_metrics == first[0].train_metrics for record in first)
+    assert {record.labelled for record in first} == {30}
+    assert len({record.selected for record in first}) == 3
+
+
+def test_seeds_begin_with_different_models(compared):
+    _, runs = compared
+    assert len({records_of(run)[0].model for run in runs}) == len(SEEDS)
+
+
+def test_the_comparison_says_what_it_is(compared):
+    out, _ = compared
+    found = described(out)
+    assert found["strategies"] == [*STRATEGIES, "random"]
+    assert found["seeds"] == list(SEEDS)
+    assert found["name"] == "tiny"
+    assert found["command"] == "steepest compare …"
+    assert found["config"] == json.loads(json.dumps(quick().to_table()))
+    assert {"steepest", "torch", "python"} <= set(found["versions"])
+
+
+@pytest.mark.xfail(MORE_CORES, strict=True, reason=THREADS)
+def test_runs_one_after_another_give_the_same_as_side_by_side(compared, tmp_path):
+    _, together = compared
+    alone = by_name(go(tmp_path / "alone", seeds=SEEDS[:1], jobs=1))
+    for key, run in alone.items():
+        assert essence(records_of(run)) == essence(records_of(by_name(together)[key]))
+
+
+def test_complete_runs_start_no_process_and_stay_as_they_are(compared, monkeypatch):
+    out, _ = compared
+    before = files_below(out / "runs")
+    monkeypatch.setattr(BaseProcess, "start", lambda _self: pytest.fail("started a process"))
+    runs = go(out)
+    assert all(run.complete for run in runs)
+    assert files_below(out / "runs") == before
+
+
+def test_strategies_and_seeds_can_be_added_later(compared, tmp_path):
+    """Only what is new is run; the description grows."""
+    out = Path(shutil.copytree(compared[0], tmp_path / "out"))
+    before = files_below(out / "runs")
+    runs = go(out, strategies=["entropy"], seeds=[SEEDS[0], 1])
+    after = files_below(out / "runs")
+    assert {name: after[name] for name in before} == before
+    assert all(run.complete for run in runs)
+    assert set(by_name(runs)) == {
+        (name, seed) for name in ("entropy", "random") for seed in (SEEDS[0], 1)
+    }
+    assert described(out)["strategies"] == [*STRATEGIES, "random", "entropy"]
+    assert described(out)["seeds"] == [1, *SEEDS]
+
+
+@pytest.mark.xfail(MORE_CORES, strict=True, reason=THREADS)
+def test_a_single_run_added_later_is_paired_with_those_before(compared, tmp_path):
+    out = Path(shutil.copytree(compared[0], tmp_path / "out"))
+    added = by_name(go(out, strategies=["entropy"], seeds=SEEDS[:1]))["entropy", SEEDS[0]]
+    before = by_name(compared[1])["margin", SEEDS[0]]
+    assert records_of(added)[0].model == records_of(before)[0].model
+    assert records_of(added)[0].metrics == records_of(before)[0].metrics
+
+
+def test_duplicates_count_once_and_the_configured_options_are_kept(tmp_path):
+    options = {"norm": "tensor-sum"}
+    what = quick(strategy={"name": "entropy-gradnorm", "options": options})
+    runs = plan_runs(
+        what, ["random", "margin", "random", "entropy-gradnorm", "margin"], [1], tmp_path
+    )
+    assert [run.config.strategy.name for run in runs] == ["random", "margin", "entropy-gradnorm"]
+    assert [run.config.strategy.options for run in runs] == [{}, {}, options]
+    assert {run.config.seed for run in runs} == {1}
+    assert len({run.folder for run in runs}) == 3
+
+
+@pytest.mark.xfail(strict=True, reason="a repeated seed is run twice in one folder at a time")
+def test_repeated_seeds_count_once(tmp_path):
+    runs = plan_runs(quick(), ["margin"], [1, 1], tmp_path)
+    assert len(runs) == len({run.folder for run in runs})
+
+
+def test_an_interrupted_comparison_is_paired_as_far_as_it_came(tmp_path):
+    runs = plan_runs(quick(), ["margin", "entropy"], [0, 1], tmp_path)
+    assert [run.config.seed for run in runs] == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("strategies", "seeds", "error", "message"),
+    [
+        (["margin", "entrpy"], [0], UnknownNameError, "did you mean 'entropy'"),
+        ([], [0], InputError, "at least one strategy"),
+        (["margin"], [], InputError, "one seed"),
+    ],
+)
+def test_what_cannot_be_compared_fails_before_anything_begins(
+    strategies, seeds, error, message, tmp_path
+):
+    with pytest.raises(error, match=message):
+        go(tmp_path / "out", strategies=strategies, seeds=seeds)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_configuration_or_a_foreign_folder_is_refused(compared, tmp_path):
+    out, _ = compared
+    before = (out / "comparison.json").read_bytes()
+    with pytest.raises(RunFolderError, match="another configuration"):
+        go(out, what=quick(loop__k=9))
+    assert (out / "comparison.json").read_bytes() == before
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunFolderError, match="is not empty"):
+        go(tmp_path)
+    with pytest.raises(RunFolderError, match="is not empty"):
+        go(tmp_path / "notes.txt")
+
+
+def test_the_message_of_a_failing_run_reaches_the_caller_in_one_line(tmp_path):
+    what = quick(loop__initial=1290, loop__k=10, loop__subset=10)
+    with pytest.raises(SteepestError, match="asks for 1300 labels") as caught:
+        go(tmp_path / "out", strategies=["margin"], seeds=[5], what=what)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_killed_worker_is_reported_with_the_remedy(tmp_path, monkeypatch):
+    """As the kernel does when memory runs out."""
+    (tmp_path / "doomed_model.py").write_text(DOOMED)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SteepestError, match="--jobs 1") as caught:
+        go(tmp_path / "out", seeds=[5], what=quick(model__name="doomed_model:make"))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,208 @@
+"""The public surface: its names, its cost, its habits."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import steepest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "steepest"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+LONGEST = 400
+
+PUBLIC = {
+    "Config",
+    "Experiment",
+    "Pool",
+    "Scores",
+    "Selection",
+    "Strategy",
+    "Task",
+    "__version__",
+    "errors",
+    "gradient_norms",
+    "load_config",
+    "score",
+    "select",
+    "strategies",
+}
+
+
+def in_new_process(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def test_the_public_names_are_those_documented():
+    assert set(steepest.__all__) == PUBLIC
+    assert len(steepest.__all__) == len(PUBLIC)
+    assert all(hasattr(steepest, name) for name in PUBLIC)
+    assert all(getattr(steepest, name).__doc__ for name in PUBLIC - {"__version__"})
+
+
+def test_the_signature_of_gradient_norms_is_as_documented():
+    signature = inspect.signature(steepest.gradient_norms)
+    kinds = {name: p.kind.description for name, p in signature.parameters.items()}
+    defaults = {
+        name: p.default for name, p in signature.parameters.items() if p.default is not p.empty
+    }
+    assert list(kinds) == ["model", "inputs", "loss", "targets", "norm", "microbatch"]
+    assert [name for name, kind in kinds.items() if kind == "keyword-only"] == [
+        "targets",
+        "norm",
+        "microbatch",
+    ]
+    assert defaults == {"loss": "entropy", "targets": None, "norm": "l2", "microbatch": None}
+
+
+@pytest.mark.parametrize(
+    ("function", "leading"),
+    [
+        (steepest.select, ["model", "pool", "k", "strategy"]),
+        (steepest.score, ["model", "pool", "strategy"]),
+    ],
+)
+def test_the_leading_parameters_are_as_documented(function, leading):
+    parameters = inspect.signature(function).parameters
+    positional = [name for name, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    assert positional == leading
+    assert parameters["strategy"].default == "entropy-gradnorm"
+    required = [name for name, p in parameters.items() if p.default is p.empty]
+    assert required == leading[:-1]
+    assert parameters["seed"].default == 0
+
+
+def test_select_takes_all_that_score_takes():
+    scoring = inspect.signature(steepest.score).parameters
+    choosing = inspect.signature(steepest.select).parameters
+    assert set(choosing) - set(scoring) == {"k"}
+    assert {n: p.default for n, p in scoring.items()}.items() <= {
+        n: p.default for n, p in choosing.items()
+    }.items()
+
+
+def test_the_version_is_that_of_the_project():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert steepest.__version__ == project["version"]
+
+
+def test_importing_is_light_and_leaves_the_machine_alone():
+    told = in_new_process(
+        "import random, sys\n"
+        "import numpy, torch\n"
+        "states = random.getstate(), torch.random.get_rng_state()\n"
+        "numbers = numpy.random.get_state()[1].copy()\n"
+        "threads = torch.get_num_threads()\n"
+        "import steepest\n"
+        "assert random.getstate() == states[0]\n"
+        "assert torch.equal(torch.random.get_rng_state(), states[1])\n"
+        "assert (numpy.random.get_state()[1] == numbers).all()\n"
+        "assert torch.get_num_threads() == threads\n"
+        "assert not torch.cuda.is_initialized()\n"
+        "assert not torch.are_deterministic_algorithms_enabled()\n"
+        "heavy = {'matplotlib', 'rich', 'scipy', 'sklearn', 'pandas', 'torchvision'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    assert told == "[]\n"
+
+
+@pytest.mark.xfail(strict=True, reason="datasets/pixels.py imports it at the top")
+def test_importing_does_not_import_the_image_library():
+    assert in_new_process("import sys, steepest\nprint('PIL' in sys.modules)\n") == "False\n"
+
+
+def test_scoring_and_experiments_need_neither_bars_nor_figures(tmp_path):
+    """A server without rich, matplotlib and scipy can still choose and train."""
+    told = in_new_process(
+        "import sys, warnings\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('rich', 'matplotlib', 'scipy'):\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import torch, steepest\n"
+        "warnings.simplefilter('ignore', steepest.errors.RegimeWarning)\n"
+        "torch.set_num_threads(1)\n"
+        "model = torch.nn.Linear(6, 3)\n"
+        "pool = torch.randn(20, 6)\n"
+        "print(len(steepest.score(model, pool)), len(steepest.select(model, pool, 4)))\n"
+        "config = steepest.load_config('digits', ['loop.cycles=2', 'training.epochs=1'])\n"
+        f"print(len(steepest.Experiment(config, {str(tmp_path / 'run')!r}).run()))\n"
+    )
+    assert told == "20 4\n2\n"
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (PACKAGE / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_sources_keep_the_house_rules(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree), "a module says what it is for"
+    for node in ast.walk(tree):
+        assert not isinstance(node, ast.Assert), f"line {node.lineno}: assert"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            printing = node.func.id == "print" and path.parent.name != "cli"
+            assert not printing, f"line {node.lineno}: print outside the command line"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            assert node.func.attr != "cuda", f"line {node.lineno}: .cuda()"
+
+
+def public_definitions(body, inside: str = ""):
+    for node in body:
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if node.name.startswith("_"):
+            continue
+        yield f"{inside}{node.name}", node
+        if isinstance(node, ast.ClassDef):
+            yield from public_definitions(node.body, f"{node.name}.")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_everything_public_has_a_docstring(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bare = [name for name, node in public_definitions(tree.body) if not ast.get_docstring(node)]
+    assert not bare
+
+
+def tracked_texts() -> list[Path]:
+    """Every text that goes into the repository, or will with the next commit."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT, capture_output=True, check=False,
+    )  # fmt: skip
+    if listed.returncode != 0:
+        pytest.skip("not a checkout")
+    paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    return [path for path in paths if path.is_file() and b"\0" not in path.read_bytes()]
+
+
+def test_no_text_names_a_place_on_one_machine():
+    # Put together here, so that this file is searched as well.
+    forbidden = ["/wo" + "rk/", "../sha" + "red", "/ho" + "me/", "/ro" + "ot/"]
+    found = [
+        (str(path.relative_to(ROOT)), word)
+        for path in tracked_texts()
+        for word in forbidden
+        if word in path.read_text(encoding="utf-8", errors="replace")
+    ]
+    assert [place for place in found if place[0] != ".ci/run"] == []
