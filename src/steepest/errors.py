@@ -7,7 +7,7 @@
     │   ├── UnknownNameError           no strategy, option, key … of that name; says the nearest
     │   ├── ConfigError                a configuration file or value is not valid
     │   └── NonFiniteError             NaN or infinity in inputs, weights or scores
-    ├── ModelError                     the model cannot be scored as it stands
+    ├── ModelError (RuntimeError)      the model cannot be used as it stands
     ├── DataError                      a data set is missing, incomplete or damaged
     ├── HiddenLabelError               the label of an unlabelled sample was read
     ├── PoolError                      a pool cannot make that change of state
@@ -63,8 +63,8 @@ class NonFiniteError(InputError):
     """NaN or infinity in inputs, weights or scores."""
 
 
-class ModelError(SteepestError):
-    """The model cannot be scored as it stands."""
+class ModelError(SteepestError, RuntimeError):
+    """The model cannot be used as it stands."""
 
 
 class DataError(SteepestError):

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from steepest.errors import InputError
 
+SCRATCH_PREFIX = ".steepest-"
+"""How the name of a file begins that a kill may leave behind half-written."""
+
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file so that a crash leaves the old one or the new one, never a part.
@@ -18,7 +21,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=SCRATCH_PREFIX, delete=False
+        ) as file:
             temporary = Path(file.name)
             try:
                 file.write(data)

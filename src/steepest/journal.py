@@ -33,7 +33,7 @@ def read_journal(path: Path) -> tuple[list[Entry], bytes]:
     """
     try:
         lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return [], b""
     except OSError as error:
         raise JournalError(f"{path}: cannot be read ({error.strerror or error})") from error
@@ -75,14 +75,7 @@ class Journal:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab", buffering=0) as file:
-                before = file.tell()
-                try:
-                    _write_all(file, line)
-                    os.fsync(file.fileno())
-                except BaseException:
-                    # Half a line in front of the next entry would look like damage.
-                    file.truncate(before)
-                    raise
+                _write_whole(file, line)
         except OSError as error:
             raise JournalError(
                 f"{self.path}: cannot be written ({error.strerror or error}); make room and go on"
@@ -101,6 +94,25 @@ class Journal:
             DroppedEntryWarning,
             stacklevel=3,
         )
+
+
+def _write_whole(file: io.FileIO, line: bytes) -> None:
+    """Write a line and wait for the disk; after an error the file is as before.
+
+    Half a line in front of the next entry would look like damage. A line that is whole when the
+    user stops the program counts: it may be the fruit of hours.
+    """
+    before = file.tell()
+    try:
+        _write_all(file, line)
+    except BaseException:
+        file.truncate(before)
+        raise
+    try:
+        os.fsync(file.fileno())
+    except OSError:
+        file.truncate(before)
+        raise
 
 
 def _write_all(file: io.FileIO, data: bytes) -> None:

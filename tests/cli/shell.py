@@ -156,6 +156,22 @@ def assert_one_line(outcome: Outcome, message: str) -> None:
     assert outcome.out == ""
 
 
+def select_args(**changes: str | list[str]) -> list[str]:
+    """A select command that works, with some of its options replaced."""
+    options = {
+        "model": "user_models:make",
+        "weights": "weights.safetensors",
+        "pool": "pool.npy",
+        "k": "3",
+        "out": "picks.csv",
+    }
+    options.update({name: value for name, value in changes.items() if name != "more"})
+    argv = ["select", "--quiet"]
+    for name, value in options.items():
+        argv += [f"-{name}" if name == "k" else f"--{name}", value]
+    return [*argv, *changes.get("more", [])]
+
+
 def small_model() -> nn.Module:
     """The model that ``user_models:make`` builds."""
     generator = torch.Generator().manual_seed(0)

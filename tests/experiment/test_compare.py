@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -20,9 +19,6 @@ from steepest.progress import SilentProgress
 SEEDS = (4, 7)
 STRATEGIES = ("margin", "entropy-gradnorm")
 
-
-MORE_CORES = (os.cpu_count() or 1) > 1
-THREADS = "the threads of a run, and with them its sums, depend on how many runs are missing"
 
 DOOMED = """
 import multiprocessing, os, signal
@@ -117,7 +113,6 @@ def test_the_comparison_says_what_it_is(compared):
     assert {"steepest", "torch", "python"} <= set(found["versions"])
 
 
-@pytest.mark.xfail(MORE_CORES, strict=True, reason=THREADS)
 def test_runs_one_after_another_give_the_same_as_side_by_side(compared, tmp_path):
     _, together = compared
     alone = by_name(go(tmp_path / "alone", seeds=SEEDS[:1], jobs=1))
@@ -149,7 +144,6 @@ def test_strategies_and_seeds_can_be_added_later(compared, tmp_path):
     assert described(out)["seeds"] == [1, *SEEDS]
 
 
-@pytest.mark.xfail(MORE_CORES, strict=True, reason=THREADS)
 def test_a_single_run_added_later_is_paired_with_those_before(compared, tmp_path):
     out = Path(shutil.copytree(compared[0], tmp_path / "out"))
     added = by_name(go(out, strategies=["entropy"], seeds=SEEDS[:1]))["entropy", SEEDS[0]]
@@ -170,7 +164,6 @@ def test_duplicates_count_once_and_the_configured_options_are_kept(tmp_path):
     assert len({run.folder for run in runs}) == 3
 
 
-@pytest.mark.xfail(strict=True, reason="a repeated seed is run twice in one folder at a time")
 def test_repeated_seeds_count_once(tmp_path):
     runs = plan_runs(quick(), ["margin"], [1, 1], tmp_path)
     assert len(runs) == len({run.folder for run in runs})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import warnings
 from collections.abc import Sequence
@@ -25,10 +24,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 if it went well, 2 for bad input, 130 after Ctrl-C.
     """
     arguments = _parser().parse_args(argv)
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    warnings.showwarning = _show_warning
     try:
-        code: int = arguments.execute(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code: int = arguments.execute(arguments)
     except SteepestError as error:
         print(f"steepest: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from steepest.report import write_report
-
 NAME = "report"
 HELP = "write the report of a run or comparison"
 
@@ -21,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from steepest.report import write_report
+
     files = write_report(arguments.folder, arguments.out)
     print(f"Report: {files.html}")
     print(f"Curves: {files.csv}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from torch import nn
+
 from steepest.cli.arguments import add_quiet, pairs
 from steepest.errors import InputError
 from steepest.scoring import select
@@ -83,15 +85,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.experiment.environment import choose_device
-    from steepest.models import build
     from steepest.models.weights import load_weights
 
     if arguments.out.suffix not in (".csv", ".json"):
         raise InputError(f"--out {arguments.out}: picks are saved as .csv or .json")
     pool = _open_pool(arguments)
-    if arguments.classes is None and ":" not in arguments.model:
-        raise InputError(f"--model {arguments.model}: a built-in model needs --classes")
-    model = build(arguments.model, arguments.classes or 2, arguments.channels, arguments.seed)
+    model = _make_model(arguments)
     load_weights(model, arguments.weights)
     picks = select(
         model.to(choose_device(arguments.device)),
@@ -102,7 +101,7 @@ def execute(arguments: argparse.Namespace) -> int:
         labelled=_read_ids(arguments.labelled, pool),
         subset=arguments.subset,
         seed=arguments.seed,
-        batch_size=arguments.batch_size or "auto",
+        batch_size="auto" if arguments.batch_size is None else arguments.batch_size,
         progress=not arguments.quiet,
     )
     picks.save(arguments.out)
@@ -117,13 +116,28 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _make_model(arguments: argparse.Namespace) -> nn.Module:
+    from steepest.models import build
+    from steepest.models.factory import call_factory
+
+    if arguments.classes is not None:
+        return build(arguments.model, arguments.classes, arguments.channels, arguments.seed)
+    if ":" not in arguments.model:
+        raise InputError(f"--model {arguments.model}: a built-in model needs --classes")
+    return call_factory(arguments.model, {"channels": arguments.channels})
+
+
 def _open_pool(arguments: argparse.Namespace) -> PoolLike:
     if arguments.pool.suffix == ".npy":
         import numpy as np
 
+        for name in ("size", "mean", "std"):
+            if getattr(arguments, name) is not None:
+                raise InputError(f"--{name} is for folders of images; an array is taken as it is")
         try:
-            return np.load(arguments.pool, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
+            # Copy on write: the file stays as it is, and torch is content.
+            return np.load(arguments.pool, mmap_mode="c", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{arguments.pool} cannot be read as an array ({error})") from error
     from steepest.datasets.folder import ImageFolder
 

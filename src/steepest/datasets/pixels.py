@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from steepest.errors import DataError
+
+if TYPE_CHECKING:  # Pillow is imported by the first image
+    from PIL import Image
 
 
 def check_image(path: Path) -> tuple[int, int] | str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.config import Config
@@ -26,7 +27,7 @@ from steepest.experiment.folder import count_records
 from steepest.experiment.loop import Experiment
 from steepest.experiment.outcomes import BASELINE
 from steepest.files import write_atomically
-from steepest.progress import Progress
+from steepest.progress import Progress, SilentProgress
 from steepest.strategies.base import STRATEGIES
 from steepest.tables import from_table
 
@@ -60,6 +61,7 @@ def plan_runs(
     for name in strategies:
         STRATEGIES.get(name)
     names = list(dict.fromkeys([*strategies, BASELINE]))
+    seeds = list(dict.fromkeys(seeds))
     # Seed by seed, so that an interrupted comparison is paired as far as it came.
     return [
         Run(config.with_strategy(name, seed), out / "runs" / name / f"seed-{seed}")
@@ -72,9 +74,9 @@ def compare(
     config: Config,
     strategies: Sequence[str],
     seeds: Sequence[int],
-    out: Path,
+    out: Path | str,
     *,
-    progress: Progress,
+    progress: Progress | None = None,
     jobs: int | None = None,
     deadline: float | None = None,
     command: str = "",
@@ -96,26 +98,26 @@ def compare(
         RunFolderError: If the folder belongs to another comparison.
         SteepestError: If a run fails; the others are complete or resumable.
     """
+    out = Path(out)
     runs = plan_runs(config, strategies, seeds, out)
-    _describe(config, runs, seeds, out, command)
     missing = [run for run in runs if not run.complete]
+    workers = _jobs(jobs, config, len(missing))
     if missing:
-        workers = _jobs(jobs, config, len(missing))
-        threads = max(1, (os.cpu_count() or 1) // workers)
-        _run_all(missing, workers, threads, deadline, progress)
+        # What is wrong with all of them shows before the first file is written.
+        Experiment(missing[0].config, missing[0].folder)
+    _describe(config, runs, out, command)
+    if missing:
+        _run_all(missing, workers, deadline, progress or SilentProgress())
     return runs
 
 
-def _run_all(
-    missing: list[Run], workers: int, threads: int, deadline: float | None, progress: Progress
-) -> None:
+def _run_all(missing: list[Run], workers: int, deadline: float | None, progress: Progress) -> None:
     total = sum(run.config.loop.cycles for run in missing)
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
     try:
         futures = [
-            pool.submit(_work, run.config.to_table(), str(run.folder), threads, deadline)
-            for run in missing
+            pool.submit(_work, run.config.to_table(), str(run.folder), deadline) for run in missing
         ]
         with progress.task("comparing (cycles)", total) as step:
             shown = 0
@@ -126,13 +128,31 @@ def _run_all(
                 shown = done
                 _raise_failure(futures)
         _raise_failure(futures)
+    except BaseException:
+        # Runs under way are resumable: nobody has to wait for them.
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _work(table: dict[str, Any], folder: str, threads: int, deadline: float | None) -> str:
+def _end_with_parent() -> None:
+    """Let this worker end when the process that started it is gone, however it went."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer.
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _work(table: dict[str, Any], folder: str, deadline: float | None) -> str:
     """Run one experiment in a worker process; return its error in words, or nothing."""
-    torch.set_num_threads(threads)
     try:
         Experiment(from_table(Config, table), Path(folder)).run(deadline)
     except SteepestError as error:
@@ -161,13 +181,11 @@ def _jobs(jobs: int | None, config: Config, missing: int) -> int:
     if jobs is None:
         # Small nets gain more from runs side by side than from threads within one.
         on_gpu = choose_device(config.device).type == "cuda"
-        jobs = 1 if on_gpu else (os.cpu_count() or 1)
-    return min(jobs, missing)
+        jobs = 1 if on_gpu else max(1, (os.cpu_count() or 1) // config.threads)
+    return max(1, min(jobs, missing))
 
 
-def _describe(
-    config: Config, runs: Sequence[Run], seeds: Sequence[int], out: Path, command: str
-) -> None:
+def _describe(config: Config, runs: Sequence[Run], out: Path, command: str) -> None:
     """Write what is compared, or check that the folder holds the same experiment.
 
     Strategies and seeds may be added later; anything else must stay.
@@ -175,7 +193,7 @@ def _describe(
     path = out / "comparison.json"
     strategies = list(dict.fromkeys(run.config.strategy.name for run in runs))
     common = json.loads(json.dumps(config.to_table()))
-    seeds = list(seeds)
+    seeds = list(dict.fromkeys(run.config.seed for run in runs))
     if path.exists():
         found = _read(path)
         if found["config"] != common:

@@ -9,7 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from steepest.datasets.base import DATASETS
 from steepest.errors import ConfigError, UnknownNameError
+from steepest.models.base import MODELS
 from steepest.strategies import create
 from steepest.tables import from_table, to_table
 from steepest.tasks.base import TASKS
@@ -23,10 +25,32 @@ def _help(text: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """Something chosen by name, with its options."""
+class DataPart:
+    """The data set."""
 
     name: str = field(metadata=_help("which one"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPart:
+    """The model."""
+
+    name: str = field(metadata=_help("a built-in model, or package.module:factory"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskPart:
+    """The task."""
+
+    name: str = field(default="classification", metadata=_help("which one"))
+    options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyPart:
+    """The strategy."""
+
+    name: str = field(default="entropy-gradnorm", metadata=_help("which one"))
     options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
 
 
@@ -75,14 +99,14 @@ class Config:
     name: str = field(default="experiment", metadata=_help("what to call it in reports"))
     seed: int = field(default=0, metadata=_help("seeds the initial set, weights, order, draws"))
     device: str = field(default="auto", metadata=_help("cpu, cuda, cuda:1 … or auto"))
-    data: Part = field(metadata=_help("the data set"))
-    model: Part = field(metadata=_help("a model's name, or package.module:factory"))
-    task: Part = field(
-        default_factory=lambda: Part(name="classification"), metadata=_help("the task")
+    threads: int = field(
+        default=1,
+        metadata=_help("CPU threads of one run; more are faster for large nets, and round anew"),
     )
-    strategy: Part = field(
-        default_factory=lambda: Part(name="entropy-gradnorm"), metadata=_help("how to choose")
-    )
+    data: DataPart = field(metadata=_help("the data set"))
+    model: ModelPart = field(metadata=_help("the model"))
+    task: TaskPart = field(default_factory=TaskPart, metadata=_help("the task"))
+    strategy: StrategyPart = field(default_factory=StrategyPart, metadata=_help("how to choose"))
     loop: Loop = field(metadata=_help("the cycle"))
     training: Recipe = field(default_factory=Recipe, metadata=_help("the training recipe"))
 
@@ -90,6 +114,11 @@ class Config:
         # Names and options are checked before anything long begins.
         create(self.strategy.name, self.strategy.options)
         TASKS.get(self.task.name)
+        DATASETS.get(self.data.name)
+        if ":" not in self.model.name:
+            MODELS.get(self.model.name)
+        if self.threads < 1:
+            raise ConfigError(f"threads must be at least 1, not {self.threads}")
 
     def to_table(self) -> dict[str, Any]:
         """Return the configuration as plain tables."""
@@ -101,7 +130,7 @@ class Config:
 
         Options are kept if the strategy is the configured one.
         """
-        part = self.strategy if name == self.strategy.name else Part(name=name)
+        part = self.strategy if name == self.strategy.name else StrategyPart(name=name)
         return replace(self, strategy=part, seed=seed)
 
 

@@ -17,7 +17,7 @@ from torch import nn
 from steepest.errors import RunFolderError
 from steepest.experiment.config import Config
 from steepest.experiment.record import Record
-from steepest.files import write_atomically
+from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.journal import Journal, read_journal
 from steepest.models.weights import load_weights, save_weights
 from steepest.pool import FileLock, Pool
@@ -38,7 +38,10 @@ class RunFolder:
     def __init__(self, path: Path, config: Config) -> None:
         self.path = path
         _check_owner(path, config)
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(f"{path} cannot be made ({error.strerror})") from error
         self._lock = FileLock(path / "run")
         write_atomically(path / "config.json", json.dumps(config.to_table(), indent=1) + "\n")
         self._journal = Journal(path / "records.jsonl")
@@ -85,7 +88,10 @@ def _check_owner(path: Path, config: Config) -> None:
         raise RunFolderError(f"{path} is a file: choose another --out")
     stored = path / "config.json"
     if not stored.exists():
-        if path.exists() and any(p.name != "run.lock" for p in path.iterdir()):
+        # A kill may have left a lock, or a configuration half-written.
+        if path.exists() and any(
+            p.name != "run.lock" and not p.name.startswith(SCRATCH_PREFIX) for p in path.iterdir()
+        ):
             raise RunFolderError(
                 f"{path} is not empty and holds no run: choose another --out or an empty folder"
             )

@@ -20,6 +20,7 @@ from steepest.experiment.start import starting_model
 from steepest.experiment.views import pool_view
 from steepest.labelling import Labeller, OracleLabeller
 from steepest.labelling.apply import apply
+from steepest.models import build
 from steepest.models.fingerprint import fingerprint
 from steepest.pool import Pool, State
 from steepest.progress import Progress, SilentProgress
@@ -68,6 +69,7 @@ class Experiment:
         self._labeller = labeller
         self._progress = progress or SilentProgress()
         _check_budget(config, self.data)
+        self._check_model()
 
     def run(self, deadline: float | None = None) -> list[Record]:
         """Run all cycles that are not on record yet, and return the records of all.
@@ -77,20 +79,21 @@ class Experiment:
                 not begun. The next call goes on from there.
         """
         folder = RunFolder(self.out, self.config)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(self.config.threads)
         try:
             with folder.open_pool(self.data.ids) as pool:
                 self._cycles(folder, pool, deadline)
             return list(folder.records)
         finally:
+            torch.set_num_threads(threads)
             folder.close()
 
     def _cycles(self, folder: RunFolder, pool: Pool, deadline: float | None) -> None:
         """Algorithm 1: train T on L; score a subset of U; label the K best; repeat."""
         loop = self.config.loop
         labeller = self._labeller or OracleLabeller(self.data.train_labels)
-        self._label(pool, labeller, self._initial_ids(), cycle=0)
-        for record in folder.records:
-            self._label(pool, labeller, record.selected, cycle=record.cycle + 1)
+        self._replay(folder, pool, labeller)
         model: nn.Module | None = None
         for cycle in range(len(folder.records), loop.cycles):
             if deadline is not None and _expected_end(folder.records, loop.k) > deadline:
@@ -108,15 +111,22 @@ class Experiment:
             folder.commit(record, keep_all_weights=loop.keep_weights == "all")
             self._label(pool, labeller, record.selected, cycle=cycle + 1)
 
+    def _replay(self, folder: RunFolder, pool: Pool, labeller: Labeller) -> None:
+        """Bring the pool to where the records are: labels that are missing, or too many."""
+        batches = [self._initial_ids(), *(record.selected for record in folder.records)]
+        bought = {sample for batch in batches for sample in batch}
+        extra = [sample for sample in pool.taken() if sample not in bought]
+        pool.unlabel(extra, cycle=len(folder.records), who="resume")
+        for cycle, batch in enumerate(batches):
+            self._label(pool, labeller, batch, cycle=cycle)
+
     def _initial_ids(self) -> list[SampleId]:
         """Return the random initial set: the same for every strategy of a seed."""
         ids = self.data.ids
         rows = random_subset(ids, self.config.loop.initial, self.config.seed, "initial set")
         return [ids[int(row)] for row in rows]
 
-    def _label(
-        self, pool: Pool, labeller: Labeller, ids: list[SampleId] | tuple[SampleId, ...], cycle: int
-    ) -> None:
+    def _label(self, pool: Pool, labeller: Labeller, ids: Sequence[SampleId], cycle: int) -> None:
         """Ask for labels; what has been asked or answered already is passed over."""
         new = [i for i in ids if pool.state(i) == State.UNLABELLED]
         pool.query(new, cycle=cycle, who=self.strategy.name if cycle else "initial set")
@@ -143,7 +153,7 @@ class Experiment:
             model,
             pool_view(self.data),
             self.strategy,
-            labelled=[i for i in pool.ids() if pool.state(i) != State.UNLABELLED],
+            labelled=pool.taken(),
             subset=self.config.loop.candidates,
             seed=derive(self.config.seed, "selection", cycle),
             task=self.task,
@@ -151,15 +161,23 @@ class Experiment:
         )
 
     def _metrics(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Metric]:
-        logits = predict_logits(
-            model, images, mean=self.data.mean, std=self.data.std, device=self.device
-        )
-        if logits.shape[1] != len(self.data.classes):
+        return self.task.metrics(self._predict(model, images), labels)
+
+    def _predict(self, model: nn.Module, images: Tensor) -> Tensor:
+        mean, std = self.data.mean, self.data.std
+        return predict_logits(model, images, mean=mean, std=std, device=self.device)
+
+    def _check_model(self) -> None:
+        """Let a fresh model look at two images, so that misfits show before anything begins."""
+        classes = len(self.data.classes)
+        channels = self.data.train_images.shape[1]
+        model = build(self.config.model.name, classes, channels, self.config.seed)
+        outputs = self._predict(model, self.data.train_images[:2]).shape[1]
+        if outputs != classes:
             raise ModelError(
-                f"the model has {logits.shape[1]} outputs, but {self.data.name} has "
-                f"{len(self.data.classes)} classes: give the model that many outputs"
+                f"the model has {outputs} outputs, but {self.data.name} has {classes} classes: "
+                "give the model that many outputs"
             )
-        return self.task.metrics(logits, labels)
 
     def _record(
         self,

@@ -76,7 +76,7 @@ class Capture:
     ) -> Tensor:
         for parameter in self._layers[layer].values():
             parameter.requires_grad_(True)
-        given: Tensor = args[0] if args else kwargs["input"]
+        given: Tensor = args[0] if args else next(iter(kwargs.values()))
         self.calls[layer] += 1
         self.shapes[layer] = (given.shape, output.shape)
         if not torch.is_grad_enabled() or layer not in self.batched:

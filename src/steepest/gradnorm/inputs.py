@@ -8,19 +8,33 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import InputError, ModelError, NonFiniteError
+from steepest.errors import InputError, ModelError, NonFiniteError, SteepestError
 
 Inputs = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 """One batch: a tensor, several positional tensors, or keyword tensors; samples first [N, ...]."""
 
 
 def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401 - a model returns what it likes
-    """Run the model on one batch."""
-    if isinstance(inputs, Tensor):
-        return model(inputs)
-    if isinstance(inputs, Mapping):
-        return model(**inputs)
-    return model(*inputs)
+    """Run the model on one batch.
+
+    Raises:
+        ModelError: If the model fails; says on what. Lack of memory is passed on as it is.
+    """
+    try:
+        if isinstance(inputs, Tensor):
+            return model(inputs)
+        if isinstance(inputs, Mapping):
+            return model(**inputs)
+        return model(*inputs)
+    except (SteepestError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        shapes = ", ".join(f"{list(t.shape)} {t.dtype}" for t in tensors_of(inputs))
+        reason = (str(error).strip() or "no message").splitlines()[0]
+        raise ModelError(
+            f"the model failed on inputs {shapes} ({type(error).__name__}: {reason}): "
+            "give it what it was trained on"
+        ) from error
 
 
 def tensors_of(inputs: Inputs) -> list[Tensor]:
@@ -63,13 +77,17 @@ def take(inputs: Inputs, rows: slice | Tensor) -> Inputs:
     return tuple(tensor[rows] for tensor in inputs)
 
 
-def move(inputs: Inputs, device: torch.device) -> Inputs:
-    """Return the batch on a device."""
+def move(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Inputs:
+    """Return the batch on a device, numbers with a fraction in the model's precision."""
+
+    def moved(tensor: Tensor) -> Tensor:
+        return tensor.to(device, dtype if tensor.is_floating_point() else None)
+
     if isinstance(inputs, Tensor):
-        return inputs.to(device)
+        return moved(inputs)
     if isinstance(inputs, Mapping):
-        return {name: tensor.to(device) for name, tensor in inputs.items()}
-    return tuple(tensor.to(device) for tensor in inputs)
+        return {name: moved(tensor) for name, tensor in inputs.items()}
+    return tuple(moved(tensor) for tensor in inputs)
 
 
 def detached(inputs: Inputs) -> Inputs:

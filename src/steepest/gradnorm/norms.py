@@ -13,6 +13,9 @@ from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import Loss, resolve
 
+SampleNorm = Literal["l2", "tensor-sum"]
+"""A norm with one value per sample."""
+
 Norm = Literal["l2", "tensor-sum", "per-tensor"]
 
 

@@ -158,6 +158,11 @@ class Pool:
         """Return all ids, or those in one state, in pool order."""
         return self._ledger.ids(state)
 
+    def taken(self) -> list[SampleId]:
+        """Return the samples that cannot be asked for: queried, labelled or skipped."""
+        free = set(self.ids(State.UNLABELLED))
+        return [sample for sample in self.ids() if sample not in free]
+
     def labelled(self) -> tuple[list[SampleId], list[Label]]:
         """Return the labelled ids in pool order and their labels."""
         ids = self._ledger.ids(State.LABELLED)

@@ -6,14 +6,15 @@ import io
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.text import Text
+from typing import TYPE_CHECKING, Any, Literal
 
 from steepest.experiment.outcomes import BASELINE, Comparison
 from steepest.experiment.statistics import Penalty, Summary
+
+if TYPE_CHECKING:  # Matplotlib is imported by the first figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 INK = "#1f2328"
 GRID = "#d5d9df"

@@ -14,13 +14,14 @@ from steepest.journal import Entry, read_journal
 RECORDS = "records.jsonl"
 
 
-def read_comparison(folder: Path) -> Comparison:
+def read_comparison(folder: Path | str) -> Comparison:
     """Read the folder of a comparison, or of a single run.
 
     Raises:
         RunFolderError: If the folder is neither.
         JournalError: If a record is damaged.
     """
+    folder = Path(folder)
     if (folder / "comparison.json").is_file():
         return _read_many(folder)
     if (folder / RECORDS).is_file():

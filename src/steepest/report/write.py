@@ -50,7 +50,7 @@ class ReportFiles:
     summary: Path
 
 
-def write_report(folder: Path, out: Path | None = None) -> ReportFiles:
+def write_report(folder: Path | str, out: Path | str | None = None) -> ReportFiles:
     """Write the report of a comparison or of a single run.
 
     Each file is replaced in one step, so that a reader never sees half of it.
@@ -66,7 +66,7 @@ def write_report(folder: Path, out: Path | None = None) -> ReportFiles:
     """
     comparison = read_comparison(folder)
     summary = summarise(comparison)
-    target = folder if out is None else out
+    target = Path(folder if out is None else out)
     images = _draw(comparison, summary)
     page = render_page(comparison, summary, images["learning-curves.svg"])
     files = ReportFiles(

@@ -58,10 +58,11 @@ def warn_if_inverted(regime: Regime | None, strategy: str) -> None:
     """Warn when the most uncertain samples come last, and say what to use instead."""
     if regime is None or regime.rank_correlation is None or regime.rank_correlation > INVERTED:
         return
+    others = " or ".join(repr(name) for name in ("margin", "entropy") if name != strategy)
     warnings.warn(
         f"{strategy} ranks this model's most uncertain samples last (rank correlation with entropy "
         f"{regime.rank_correlation:+.2f}, mean entropy {regime.entropy_ratio:.0%} of its maximum): "
-        "the model is still weak; use 'margin' or 'entropy' until it has learnt more",
+        f"the model is still weak; use {others} until it has learnt more",
         RegimeWarning,
         stacklevel=3,
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
@@ -67,7 +68,7 @@ def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples
 
         pool = ImageFolder(Path(pool))
     if isinstance(pool, np.ndarray):
-        pool = torch.from_numpy(np.ascontiguousarray(pool))
+        pool = _tensor_of(pool)
     if isinstance(pool, Tensor):
         return Samples(_ids(pool, ids, len(pool)), _tensor_loader(pool))
     if isinstance(pool, DataLoader):
@@ -91,13 +92,38 @@ def inputs_of(item: Any) -> Inputs:  # noqa: ANN401
     return inputs
 
 
+def plain_ids(ids: Iterable[Any]) -> list[SampleId]:
+    """Return ids as plain numbers and texts, whatever they come in."""
+    plain: list[Any] = [i.item() if isinstance(i, (np.generic, Tensor)) else i for i in ids]
+    return plain
+
+
 def _ids(pool: object, given: Sequence[SampleId] | None, count: int) -> Sequence[SampleId]:
     if given is None:
-        own = getattr(pool, "ids", None)
-        return range(count) if own is None else list(own)
+        return _own_ids(pool, count)
     if len(given) != count:
         raise InputError(f"{len(given)} ids for {count} samples: one id each is needed")
-    return [i.item() if isinstance(i, np.generic) else i for i in given]
+    return plain_ids(given)
+
+
+def _own_ids(pool: object, count: int) -> Sequence[SampleId]:
+    own = getattr(pool, "ids", None)
+    if own is not None:
+        return plain_ids(own)
+    if isinstance(pool, Subset):
+        # Part of a data set: its samples keep the names they have in the whole.
+        parent = pool.dataset
+        whole = _own_ids(parent, len(parent) if hasattr(parent, "__len__") else 0)
+        return [whole[int(i)] for i in pool.indices]
+    return range(count)
+
+
+def _tensor_of(array: npt.NDArray[Any]) -> Tensor:
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"the pool holds {array.dtype} and not numbers: pass an array of floats")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return torch.from_numpy(np.ascontiguousarray(array))
 
 
 def _tensor_loader(data: Tensor) -> Callable[[Sequence[int], int], Iterator[Inputs]]:

@@ -20,7 +20,7 @@ from steepest.gradnorm.preserve import evaluating
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress, show_progress
 from steepest.scoring.regime import diagnose
-from steepest.scoring.samples import PoolLike, Samples, as_samples
+from steepest.scoring.samples import PoolLike, Samples, as_samples, plain_ids
 from steepest.scoring.scores import Scores
 from steepest.seeds import SampleId
 from steepest.selection import random_subset
@@ -71,7 +71,7 @@ def score(
     samples = as_samples(pool, ids)
     positions = _candidates(samples, labelled, subset, seed)
     model = _on_device(model, device)
-    where = _device_of(model)
+    where, precision = _place_of(model)
     size = _batch_size(batch_size, where, chosen.needs)
     shown = show_progress(enabled=progress) if isinstance(progress, bool) else progress
     names = [samples.ids[p] for p in positions]
@@ -80,6 +80,7 @@ def score(
 
         def batch_of(rows: Sequence[SampleId], inputs: Inputs) -> Batch:
             loss = None if task is None else task.training_loss
+            inputs = batches.move(inputs, where, precision)
             return Batch(rows, inputs, model=model, engine=engine, seed=seed, training_loss=loss)
 
         if chosen.needs == Needs.NOTHING:
@@ -87,7 +88,7 @@ def score(
             entropies, classes = None, 0
         else:
             loaded = samples.batches(positions, size)
-            table, classes = _score_batches(chosen, names, loaded, batch_of, where, shown)
+            table, classes = _score_batches(chosen, names, loaded, batch_of, shown)
             values, entropies = table[:, 0], table[:, 1]
     regime = None if entropies is None else diagnose(values, entropies, classes)
     return Scores(
@@ -106,7 +107,6 @@ def _score_batches(
     names: Sequence[SampleId],
     loaded: Iterable[Inputs],
     batch_of: Any,  # noqa: ANN401
-    device: torch.device,
     progress: Progress,
 ) -> tuple[npt.NDArray[np.float64], int]:
     """Return scores and entropies [N, 2] and the number of classes."""
@@ -122,7 +122,7 @@ def _score_batches(
                 rows = slice(start, min(start + in_flight, total))
                 here = names[done + rows.start : done + rows.stop]
                 try:
-                    batch = batch_of(here, batches.move(batches.take(inputs, rows), device))
+                    batch = batch_of(here, batches.take(inputs, rows))
                     value = _checked(strategy.score(batch), here, strategy.name)
                 except torch.OutOfMemoryError:
                     if rows.stop - rows.start == 1:
@@ -172,7 +172,7 @@ def _candidates(
     positions = list(range(len(samples)))
     if labelled is not None:
         known = set(samples.ids)
-        taken = {i.item() if isinstance(i, np.generic) else i for i in labelled}
+        taken = set(plain_ids(labelled))
         if unknown := taken - known:
             raise InputError(f"the labelled id {next(iter(unknown))!r} is not in the pool")
         positions = [p for p in positions if samples.ids[p] not in taken]
@@ -195,14 +195,15 @@ def _as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) ->
 
 
 def _on_device(model: nn.Module, device: torch.device | str | None) -> nn.Module:
-    if device is None or torch.device(device) == _device_of(model):
+    if device is None or torch.device(device) == _place_of(model)[0]:
         return model
     return copy.deepcopy(model).to(device)
 
 
-def _device_of(model: nn.Module) -> torch.device:
-    tensor = next(model.parameters(), None)
-    return torch.device("cpu") if tensor is None else tensor.device
+def _place_of(model: nn.Module) -> tuple[torch.device, torch.dtype]:
+    floats = (p for p in model.parameters() if p.is_floating_point())
+    tensor = next(floats, torch.empty(0))
+    return tensor.device, tensor.dtype
 
 
 def _batch_size(size: BatchSize, device: torch.device, needs: Needs) -> int:

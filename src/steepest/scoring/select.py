@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import nn
 from steepest.errors import InputError
 from steepest.progress import Progress
 from steepest.scoring.regime import warn_if_inverted
-from steepest.scoring.samples import PoolLike, as_samples
+from steepest.scoring.samples import PoolLike, as_samples, plain_ids
 from steepest.scoring.score import BatchSize, score
 from steepest.scoring.scores import Scores
 from steepest.scoring.selection import Selection
@@ -62,8 +63,8 @@ def select(
         SteepestError: In one line, if something else cannot be used.
     """
     samples = as_samples(pool, ids)
-    taken = None if labelled is None else list(labelled)
-    check_k(k, len(samples) - len(set(taken or ())), subset)
+    taken = None if labelled is None else plain_ids(labelled)
+    k = check_k(k, len(samples) - len(set(taken or ())), subset)
     scores = score(
         model,
         samples,
@@ -83,7 +84,7 @@ def select(
 
 def choose(scores: Scores, k: int) -> Selection:
     """Take the k highest scores, best first."""
-    check_k(k, len(scores), None)
+    k = check_k(k, len(scores), None)
     best = top_k(scores.values, scores.ids, k, scores.seed)
     return Selection(
         ids=tuple(scores.ids[i] for i in best),
@@ -97,15 +98,20 @@ def choose(scores: Scores, k: int) -> Selection:
     )
 
 
-def check_k(k: Any, unlabelled: int, subset: int | None) -> None:  # noqa: ANN401
-    """Raise if k samples cannot be chosen.
+def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401
+    """Return k as a plain number, if that many samples can be chosen.
 
     Raises:
         InputError: Says the largest k that can.
     """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+    try:
+        number = 0 if isinstance(k, bool) else operator.index(k)
+    except TypeError:
+        number = 0
+    if number < 1:
         raise InputError(f"k must be a whole number of at least 1, not {k!r}")
-    if k > unlabelled:
+    if number > unlabelled:
         raise InputError(f"k = {k}, but only {unlabelled} samples can be chosen: lower k")
-    if subset is not None and k > subset:
+    if subset is not None and number > subset:
         raise InputError(f"k = {k} is more than the subset of {subset} that would be scored")
+    return number

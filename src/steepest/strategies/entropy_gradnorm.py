@@ -9,7 +9,7 @@ from torch import Tensor
 
 from steepest.gradnorm.inputs import logits_of
 from steepest.gradnorm.losses import entropy
-from steepest.gradnorm.norms import Norm, combine
+from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
 
@@ -30,7 +30,7 @@ class EntropyGradnorm(Strategy):
 
     needs: ClassVar[Needs] = Needs.GRADIENTS
 
-    norm: Norm = "l2"
+    norm: SampleNorm = "l2"
 
     def score(self, batch: Batch) -> Tensor:
         """Return gradient norms [N]."""

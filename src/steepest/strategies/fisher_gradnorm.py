@@ -11,7 +11,7 @@ from torch import Tensor
 from steepest.errors import InputError
 from steepest.gradnorm.inputs import logits_of
 from steepest.gradnorm.losses import each_label
-from steepest.gradnorm.norms import Norm, combine
+from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.seeds import keyed_uniform
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
@@ -35,7 +35,7 @@ class FisherGradnorm(Strategy):
     needs: ClassVar[Needs] = Needs.GRADIENTS
 
     draws: int = 4
-    norm: Norm = "l2"
+    norm: SampleNorm = "l2"
 
     def __post_init__(self) -> None:
         if self.draws < 0:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError, NonFiniteError
-from steepest.gradnorm.inputs import logits_of
+from steepest.gradnorm.inputs import call, logits_of
 from steepest.gradnorm.preserve import evaluating
 from steepest.training.augment import normalise
 
@@ -45,7 +45,7 @@ def predict_logits(
     model.to(device)
     with evaluating(model):
         parts = [
-            logits_of(model(normalise(batch.to(device), mean, std))).float()
+            logits_of(call(model, normalise(batch.to(device), mean, std))).float()
             for batch in torch.split(images, batch_size)
         ]
     logits = torch.cat(parts).cpu()

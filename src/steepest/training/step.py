@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from steepest.gradnorm.inputs import logits_of
+from steepest.gradnorm.inputs import call, logits_of
 from steepest.tasks import Task
 
 _WARM_UP_STEPS = 3
@@ -38,7 +38,7 @@ class Step:
     def __call__(self, images: Tensor, targets: Tensor) -> None:
         """Learn from one batch: images [B, C, H, W], targets [B]."""
         with self._autocast:
-            outputs = self._model(images)
+            outputs = call(self._model, images)
         losses = self._task.training_loss(logits_of(outputs).float(), targets)
         self._optimizer.zero_grad()
         torch.autograd.backward(losses.mean())
