@@ -1,0 +1,37 @@
+"""The tables in ``results/README.md`` are what the records beside it say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from steepest.experiment.config import Config
+from steepest.report import read_comparison
+from steepest.tables import from_table
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+TABLES = re.findall(
+    r"<!-- table: (\S+) -->\n((?:\|.*\n)+)", (RESULTS / "README.md").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize(("folder", "table"), TABLES)
+def test_tables_equal_the_records(folder, table):
+    comparison = read_comparison(RESULTS / folder)
+    head, _, *rows = [line.strip("|").split("|") for line in table.splitlines()]
+    written = {row[0].strip(): [float(cell) for cell in row[1:]] for row in rows}
+    assert set(written) == set(comparison.strategies)
+    for (name, _seed), run in comparison.runs.items():
+        assert [int(cell) for cell in head[1:]] == list(run.budgets)
+        assert written[name] == [round(100 * value, 2) for value in run.accuracy]
+
+
+def test_every_folder_of_results_is_complete_and_of_a_valid_configuration():
+    folders = [path.parent for path in RESULTS.rglob("comparison.json")]
+    assert {folder.name for folder in folders} == {name for name, _ in TABLES}
+    for folder in folders:
+        comparison = read_comparison(folder)
+        assert all(run.complete for run in comparison.runs.values())
+        assert from_table(Config, comparison.config)
