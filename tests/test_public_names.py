@@ -121,7 +121,6 @@ def test_importing_is_light_and_leaves_the_machine_alone():
     assert told == "[]\n"
 
 
-@pytest.mark.xfail(strict=True, reason="datasets/pixels.py imports it at the top")
 def test_importing_does_not_import_the_image_library():
     assert in_new_process("import sys, steepest\nprint('PIL' in sys.modules)\n") == "False\n"
 

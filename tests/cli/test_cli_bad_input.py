@@ -119,9 +119,9 @@ def test_bad_selections_get_one_line_and_keep_the_old_picks(case, workshop, caps
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_named(workshop, capsys):
-    assert_one_line(run_here(capsys, *select_args(device="cuda")), "no GPU")
+    assert_one_line(run_here(capsys, *select_args(device="cuda")), "no (such )?GPU")
     told = run_here(capsys, "run", "tiny.toml", "--out", "run", "--set", "device=cuda")
-    assert_one_line(told, "no GPU")
+    assert_one_line(told, "no (such )?GPU")
     assert not (workshop / "run").exists()
 
 
@@ -181,25 +181,19 @@ def test_commands_that_cannot_be_parsed_show_their_usage(case, workshop, capsys)
     assert "Traceback" not in told.err
 
 
-def not_yet(*values: object, reason: str):
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
-
-
-RAW = "an error of torch or numpy reaches the user as a traceback"
-IGNORED = "an option is ignored in silence"
 UNUSABLE = [
-    not_yet({"pool": "double.npy"}, "float64|double", reason=RAW),
-    not_yet({"pool": "wide.npy"}, "shape|cannot be multiplied", reason=RAW),
-    not_yet({"pool": "flat.npy"}, "model|shape", reason=RAW),
-    not_yet({"pool": "foreign.npy"}, "byte order|cannot be read|big-endian", reason=RAW),
-    not_yet({"pool": "texts.npy"}, "numbers|cannot be read|type", reason=RAW),
-    not_yet({"pool": "hollow.npy"}, "cannot be read", reason=RAW),
-    not_yet({"device": "mps"}, "device 'mps'", reason=RAW),
-    not_yet({"device": "meta"}, "device 'meta'", reason=RAW),
-    not_yet({"classes": "0"}, "classes", reason=IGNORED),
-    not_yet({"batch-size": "0"}, "batch", reason=IGNORED),
-    not_yet({"size": "8"}, "--size", reason=IGNORED),
-    not_yet({"more": ["--mean", "9", "9", "9"]}, "--mean", reason=IGNORED),
+    ({"pool": "double.npy"}, "float64|double"),
+    ({"pool": "wide.npy"}, "shape|cannot be multiplied"),
+    ({"pool": "flat.npy"}, "model|shape"),
+    ({"pool": "foreign.npy"}, "byte order|cannot be read|big-endian"),
+    ({"pool": "texts.npy"}, "numbers|cannot be read|type"),
+    ({"pool": "hollow.npy"}, "cannot be read"),
+    ({"device": "mps"}, "device 'mps'"),
+    ({"device": "meta"}, "device 'meta'"),
+    ({"classes": "0"}, "classes"),
+    ({"batch-size": "0"}, "batch"),
+    ({"size": "8"}, "--size"),
+    ({"more": ["--mean", "9", "9", "9"]}, "--mean"),
 ]
 
 
@@ -219,7 +213,6 @@ def test_what_cannot_be_used_is_not_passed_over(changes, message, workshop, caps
     assert_one_line(told, message)
 
 
-@pytest.mark.xfail(strict=True, reason="torch warns that the mapped array is read-only")
 def test_an_array_gives_no_warning_that_the_user_cannot_act_on(workshop):
     assert run_apart(*select_args(strategy="margin"), cwd=workshop).err == ""
 

@@ -122,7 +122,6 @@ def test_a_second_process_in_the_same_folder_is_turned_away(place):
     assert "in use by another process" in told.err
 
 
-@pytest.mark.xfail(strict=True, reason="the pool keeps the labels of cycles that were cut off")
 @pytest.mark.parametrize("init", ["cold", "warm"])
 def test_a_run_cut_back_to_an_earlier_cycle_is_the_same_or_refused(init, workshop, capsys):
     """The advice for a damaged journal is to cut it off; no wrong curve may come of it."""
@@ -140,7 +139,6 @@ def test_a_run_cut_back_to_an_earlier_cycle_is_the_same_or_refused(init, worksho
         assert len(told.lines) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="a scratch file makes the folder look like someone else's")
 def test_a_run_killed_while_its_folder_was_made_goes_on(workshop, capsys, monkeypatch):
     def killed(path: Path, target: Path) -> None:
         raise SystemExit(137)
@@ -230,7 +228,6 @@ def test_a_killed_comparison_goes_on_to_the_same_end(compared, place):
         assert essence(run) == essence(compared[0] / name)
 
 
-@pytest.mark.xfail(strict=True, reason="workers outlive a killed comparison, for ever")
 def test_workers_end_with_the_comparison_that_started_them(place):
     workers = kill_midway(place, "orphans")
     try:
@@ -239,7 +236,6 @@ def test_workers_end_with_the_comparison_that_started_them(place):
         end_all(workers)
 
 
-@pytest.mark.xfail(strict=True, reason="Ctrl-C waits until the runs under way are complete")
 def test_a_comparison_stopped_by_the_user_stops_within_its_cycle(place):
     more = ["--set", "training.epochs=150", "--seeds", "1", "--out", "halted"]
     process = start(*COMPARE, *more, cwd=place, start_new_session=True)

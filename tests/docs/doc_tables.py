@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from doc_pages import PAGES
 
 from steepest.datasets.base import DATASETS
-from steepest.experiment.config import Config, Part, load_config
+from steepest.experiment.config import Config, load_config
 from steepest.experiment.config import presets as list_presets
 from steepest.experiment.record import Record
 from steepest.gradnorm.rules import RULES, Rule
@@ -141,27 +141,16 @@ def _fields(cls: type, prefix: str = "") -> list[tuple[str, str, str, str]]:
     hints = get_type_hints(cls)
     for field in dataclasses.fields(cls):
         hint, meaning = hints[field.name], field.metadata["help"]
-        if hint is Part:
-            rows += _part(field, meaning)
-        elif dataclasses.is_dataclass(hint):
+        if dataclasses.is_dataclass(hint):
             rows += _fields(hint, f"{field.name}.")
         else:
             rows.append((f"`{prefix}{field.name}`", _kind(hint), _default(field), meaning))
     return rows
 
 
-def _part(field: dataclasses.Field[Any], meaning: str) -> list[tuple[str, str, str, str]]:
-    """Describe something chosen by name: its default is that of the whole part."""
-    required = field.default_factory is dataclasses.MISSING
-    name = "required" if required else f"`{json.dumps(field.default_factory().name)}`"
-    help_text = {f.name: f.metadata["help"] for f in dataclasses.fields(Part)}
-    return [
-        (f"`{field.name}.name`", "text", name, meaning),
-        (f"`{field.name}.options`", "table", "`{}`", help_text["options"]),
-    ]
-
-
 def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default_factory is not dataclasses.MISSING:
+        return f"`{json.dumps(field.default_factory())}`"
     if field.default is dataclasses.MISSING:
         return "required"
     return "–" if field.default is None else f"`{json.dumps(field.default)}`"
@@ -174,7 +163,7 @@ def _kind(hint: Any) -> str:
         return _kind(next(part for part in get_args(hint) if part is not type(None)))
     if get_origin(hint) is tuple:
         return f"list of {_kind(get_args(hint)[0])}s"
-    return _WORDS[hint]
+    return "table" if get_origin(hint) is Mapping else _WORDS[hint]
 
 
 def _attributes(cls: type) -> dict[str, str]:

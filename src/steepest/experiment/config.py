@@ -28,7 +28,7 @@ def _help(text: str) -> dict[str, str]:
 class DataPart:
     """The data set."""
 
-    name: str = field(metadata=_help("which one"))
+    name: str = field(metadata=_help("the data set"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class ModelPart:
 class TaskPart:
     """The task."""
 
-    name: str = field(default="classification", metadata=_help("which one"))
+    name: str = field(default="classification", metadata=_help("the task"))
     options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
 
 
@@ -50,7 +50,7 @@ class TaskPart:
 class StrategyPart:
     """The strategy."""
 
-    name: str = field(default="entropy-gradnorm", metadata=_help("which one"))
+    name: str = field(default="entropy-gradnorm", metadata=_help("how to choose"))
     options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
 
 
