@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,8 @@ from torch.utils.hooks import RemovableHandle
 
 from steepest.gradnorm.rules import Squares, rule_for
 
-Shapes = tuple[torch.Size, torch.Size]
+Phase = Literal["forward", "ignore", "rows", "measure"]
+"""What a gradient that arrives is for: nothing that we asked for, or one of two things."""
 
 
 class Capture:
@@ -32,10 +33,12 @@ class Capture:
         self._rules = {layer: rule_for(layer) for layer in layers}
         self._handles: list[RemovableHandle] = []
         self._anchors: dict[tuple[torch.dtype, torch.device], Tensor] = {}
+        self._samples = 0
+        self.phase: Phase = "forward"
         self.batched: set[nn.Module] = set(layers)
         self.calls: Counter[nn.Module] = Counter()
-        self.shapes: dict[nn.Module, Shapes] = {}
         self.squares: dict[nn.Module, Squares] = {}
+        self.row_squares: dict[nn.Module, Tensor] = {}
         self.spoilt: set[nn.Module] = set()
 
     def __enter__(self) -> Self:
@@ -54,11 +57,13 @@ class Capture:
             handle.remove()
         self._handles.clear()
 
-    def start(self) -> None:
-        """Forget the last batch."""
+    def start(self, samples: int) -> None:
+        """Forget the last batch; the next one has this many samples."""
+        self._samples = samples
+        self.phase = "forward"
         self.calls.clear()
-        self.shapes.clear()
         self.squares = {}
+        self.row_squares = {}
         self.spoilt = set()
         self._anchors.clear()
 
@@ -78,11 +83,11 @@ class Capture:
             parameter.requires_grad_(True)
         given: Tensor = args[0] if args else next(iter(kwargs.values()))
         self.calls[layer] += 1
-        self.shapes[layer] = (given.shape, output.shape)
-        if not torch.is_grad_enabled() or layer not in self.batched:
-            return self._anchored(output)
         output = self._anchored(output)
-        self._reduce_on_arrival(layer, given.detach(), output)
+        if any(t.shape[:1] != (self._samples,) for t in (given, output)):
+            self.spoilt.add(layer)
+        elif output.requires_grad and layer in self.batched:
+            self._reduce_on_arrival(layer, given.detach(), output)
         return output
 
     def _anchored(self, output: Tensor) -> Tensor:
@@ -101,12 +106,18 @@ class Capture:
         rule = self._rules[layer]
 
         def reduce(gradient: Tensor) -> None:
-            # A second call needs cross terms, and an overwritten input is lost: both go the
-            # exact slower way.
-            if self.calls[layer] != 1 or given._version != version or rule is None:  # noqa: SLF001
+            if self.phase == "ignore":
+                return
+            # A second call needs cross terms, an overwritten input is lost, and a model that
+            # takes gradients of its own has second derivatives: all go the exact slower way.
+            overwritten = given._version != version  # noqa: SLF001
+            if self.phase == "forward" or self.calls[layer] != 1 or overwritten or rule is None:
                 self.spoilt.add(layer)
                 return
             g = gradient if gradient.dtype == torch.float64 else gradient.float()
+            if self.phase == "rows":
+                self.row_squares[layer] = g.reshape(len(g), -1).double().square().sum(1)
+                return
             a = given.to(g.dtype) if given.is_floating_point() else given
             self.squares[layer] = rule(layer, a, g)
 

@@ -16,6 +16,7 @@ from steepest.gradnorm.capture import Capture
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.preserve import preserved
+from steepest.gradnorm.probe import find_batched
 from steepest.gradnorm.rules import rule_for
 
 
@@ -35,6 +36,8 @@ class Engine:
     """
 
     def __init__(self, model: nn.Module) -> None:
+        if not isinstance(model, nn.Module):
+            raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
         self.model: nn.Module = getattr(model, "_orig_mod", model)
         self._parameters = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         self.names = list(self._parameters)
@@ -76,25 +79,27 @@ class Engine:
         found: list[dict[nn.Parameter, Tensor]] = []
         with self._capturing() as capture:
             if self._batched is None:
-                self._batched = _find_batched(self.model, capture, inputs)
+                self._batched = find_batched(self.model, capture, inputs, losses)
             capture.batched = self._batched
-            capture.start()
+            capture.start(total)
             outputs = batches.call(self.model, inputs)
             values = losses(outputs, slice(0, total))
             for index, value in enumerate(values):
-                capture.squares = {}
+                capture.phase = "ignore"
+                scales = _scales(value, outputs)
+                capture.phase, capture.squares = "measure", {}
                 outside: list[Tensor | None] = []
                 if value.requires_grad:
                     outside = list(
                         torch.autograd.grad(
-                            value.sum(),
+                            (value * scales.to(value.dtype)).sum(),
                             capture.sources(),
                             retain_graph=index + 1 < len(values),
                             allow_unused=True,
                         )
                     )
                 squares, missed = self._sort_out(capture, outside)
-                found.append(squares)
+                found.append({p: q.double() / scales.square() for p, q in squares.items()})
                 slow |= missed
         # A parameter that fell out for one loss is measured by the loop for all of them.
         kept = [{p: s for p, s in squares.items() if p not in slow} for squares in found]
@@ -146,6 +151,12 @@ class Engine:
             "use the out-of-place form of that operation"
         )
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision that results are given in: that of the parameters."""
+        first = next(iter(self._parameters.values())).dtype
+        return first.to_real() if first.is_complex else first
+
     @contextmanager
     def _capturing(self) -> Iterator[Capture]:
         self._require_grad([p for own in self._layers.values() for p in own.values()])
@@ -165,6 +176,28 @@ class Engine:
         return torch.stack([column.to(first.device) for column in table], dim=1)
 
 
+def _scales(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
+    """Return powers of two [N] that bring each sample's gradient to a size around one.
+
+    The squares of a sure sample's gradient would otherwise vanish in single precision. Scaling by
+    a power of two is exact, and is undone afterwards.
+    """
+    ones = torch.ones(len(values), dtype=torch.float64, device=values.device)
+    try:
+        logits = batches.logits_of(outputs)
+    except ModelError:
+        return ones
+    if not values.requires_grad or not logits.requires_grad:
+        return ones
+    (found,) = torch.autograd.grad(values.sum(), logits, retain_graph=True, allow_unused=True)
+    gradient: Tensor | None = found
+    if gradient is None:
+        return ones
+    size = gradient.reshape(len(gradient), -1).abs().amax(1).double()
+    exponents = torch.where(size > 0, size.clamp_min(1e-300).log2().floor(), 0)
+    return torch.exp2(-exponents.clamp(-120, 120)).to(values.device)
+
+
 def _squares_of(loss: Tensor, parameters: list[nn.Parameter], *, keep: bool) -> Tensor:
     """Return the squared gradient norms [P] of one sample's loss."""
     if not loss.requires_grad:
@@ -172,7 +205,7 @@ def _squares_of(loss: Tensor, parameters: list[nn.Parameter], *, keep: bool) -> 
     grads = torch.autograd.grad(loss.sum(), parameters, retain_graph=keep, allow_unused=True)
     zero = torch.zeros((), dtype=torch.float64, device=loss.device)
     found: Sequence[Tensor | None] = grads
-    squares = [zero if g is None else g.to_dense().double().square().sum() for g in found]
+    squares = [zero if g is None else g.to_dense().abs().double().square().sum() for g in found]
     return torch.stack([s.to(loss.device) for s in squares])
 
 
@@ -194,45 +227,6 @@ def _layers_with_rule(
     return layers
 
 
-def _find_batched(model: nn.Module, capture: Capture, inputs: Inputs) -> set[nn.Module]:
-    """Return the layers whose inputs and outputs have the samples as first dimension.
-
-    Two tiny batches of different size tell it for sure: a length that happens to equal the
-    batch size does not follow it. They also show a model that mixes its samples.
-    """
-    total = batches.count(inputs)
-    batched = set(capture.batched)
-    logits: list[Any] = []
-    for size in (2, 3):
-        capture.start()
-        rows = torch.arange(size) % total
-        first = batches.tensors_of(inputs)[0]
-        logits.append(batches.call(model, batches.take(inputs, rows.to(first.device))))
-        batched = {
-            layer
-            for layer in batched
-            if capture.calls[layer] == 1 and all(s[:1] == (size,) for s in capture.shapes[layer])
-        }
-    _check_independence(*logits)
-    return batched
-
-
-def _check_independence(two: Any, three: Any) -> None:  # noqa: ANN401
-    try:
-        a, b = batches.logits_of(two).detach(), batches.logits_of(three).detach()[:2]
-    except ModelError:
-        return  # A loss of the user's own reads outputs that we cannot.
-    if a.shape != b.shape or not bool(torch.isfinite(a).all()):
-        return
-    scale = a.abs().max().clamp_min(1e-6)
-    if bool(((a - b).abs() > 1e-2 * scale).any()):
-        raise ModelError(
-            "the model's output for a sample changes with the other samples of its batch, or from "
-            "call to call, so a per-sample gradient is not defined: switch off what mixes or "
-            "draws (model.eval(); no functional dropout)"
-        )
-
-
 def _check_mode(model: nn.Module) -> None:
     for path, module in model.named_modules():
         where = f"layer {path!r} ({type(module).__name__})" if path else "the model"
@@ -247,6 +241,8 @@ def _check_mode(model: nn.Module) -> None:
 
 def _check_weights(parameters: dict[str, nn.Parameter]) -> None:
     for name, parameter in parameters.items():
+        if nn.parameter.is_lazy(parameter):
+            raise ModelError(f"the weight {name!r} has no shape yet: run the model once first")
         if not bool(torch.isfinite(parameter.detach()).all()):
             raise NonFiniteError(
                 f"the weight {name!r} holds NaN or infinity: train again or load other weights"

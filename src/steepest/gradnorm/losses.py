@@ -144,14 +144,26 @@ def resolve(loss: Loss, targets: Tensor | None, total: int) -> RowLosses:
         if targets is None:
             raise InputError("loss='cross-entropy' needs targets; without labels use 'entropy'")
         labels = targets
-        return lambda out, rows: [cross_entropy(*_checked(logits_of(out), labels[rows]))]
+        return lambda out, rows: [cross_entropy(*_checked(_logits(out, rows), labels[rows]))]
     without_labels = {"entropy": entropy, "expected": expected, "pseudo-label": pseudo_label}
+    if not isinstance(loss, str):
+        raise InputError(f"loss must be a name or a callable, not {type(loss).__name__}")
     if loss not in without_labels:
         raise UnknownNameError("loss", loss, [*without_labels, "cross-entropy"])
     if targets is not None:
         raise InputError(f"loss={loss!r} takes no targets; use loss='cross-entropy' with them")
     function = without_labels[loss]
-    return lambda out, _rows: [function(logits_of(out))]
+    return lambda out, rows: [function(_logits(out, rows))]
+
+
+def _logits(outputs: Any, rows: slice) -> Tensor:  # noqa: ANN401
+    logits = logits_of(outputs)
+    if len(logits) != rows.stop - rows.start:
+        raise ModelError(
+            f"the model returned {len(logits)} rows of logits for {rows.stop - rows.start} "
+            "samples: it must return one for each"
+        )
+    return logits
 
 
 def _from_callable(loss: Callable[..., Tensor], targets: Tensor | None) -> RowLosses:
@@ -172,6 +184,8 @@ def _from_callable(loss: Callable[..., Tensor], targets: Tensor | None) -> RowLo
 def _checked(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     classes = logits.shape[1]
     targets = targets.to(logits.device)
+    if targets.is_floating_point() or targets.is_complex():
+        raise InputError(f"targets must be class numbers, not {targets.dtype}")
     if targets.numel() and (int(targets.max()) >= classes or int(targets.min()) < 0):
         raise InputError(
             f"targets run from {int(targets.min())} to {int(targets.max())}, but the model has "

@@ -12,6 +12,7 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import Loss, resolve
+from steepest.gradnorm.preserve import preserved_buffers
 
 SampleNorm = Literal["l2", "tensor-sum"]
 """A norm with one value per sample."""
@@ -57,13 +58,15 @@ def gradient_norms(
         InputError: If an argument does not fit.
     """
     check_norm(norm)
-    if microbatch is not None and microbatch < 1:
-        raise InputError(f"microbatch must be at least 1, not {microbatch}")
+    if microbatch is not None and (type(microbatch) is not int or microbatch < 1):
+        raise InputError(f"microbatch must be a whole number of at least 1, not {microbatch}")
+    if targets is not None and not isinstance(targets, Tensor):
+        raise InputError(f"targets must be a tensor, not {type(targets).__name__}")
     total = batches.count(inputs)
     batches.check_finite(inputs)
     losses = resolve(loss, targets, total)
     engine = Engine(model)
-    dtype = next(p for p in model.parameters() if p.requires_grad).dtype
+    dtype = engine.dtype
     parts: list[Tensor] = []
     step = microbatch or max(total, 1)
     for start in range(0, total, step):
@@ -72,7 +75,8 @@ def gradient_norms(
         def here(outputs: object, part: slice, begin: int = start) -> list[Tensor]:
             return losses(outputs, slice(begin + part.start, begin + part.stop))
 
-        _, (squares,) = engine.squared_norms(batches.take(inputs, rows), here)
+        with preserved_buffers(engine.model):
+            _, (squares,) = engine.squared_norms(batches.take(inputs, rows), here)
         parts.append(combine(squares, norm))
     if not parts:
         empty = torch.zeros(0, len(engine.names), dtype=dtype)

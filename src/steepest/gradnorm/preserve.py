@@ -30,8 +30,26 @@ def preserved(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
+def preserved_buffers(model: nn.Module) -> Iterator[None]:
+    """Put back the buffers that a forward pass changes or replaces."""
+    saved = [
+        (module, name, buffer, buffer._version, buffer.clone())  # noqa: SLF001 - cheaper than equality
+        for module in model.modules()
+        for name, buffer in module._buffers.items()  # noqa: SLF001 - buffers, not saved ones alone
+        if buffer is not None
+    ]
+    try:
+        yield
+    finally:
+        for module, name, buffer, version, values in saved:
+            if buffer._version != version:  # noqa: SLF001
+                buffer.copy_(values)
+            module._buffers[name] = buffer  # noqa: SLF001
+
+
+@contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Put the model into eval mode, and leave it as it was found."""
-    with preserved(model):
+    with preserved(model), preserved_buffers(model):
         model.eval()
         yield

@@ -46,4 +46,4 @@ def reference_norms(
 def _square(gradient: Tensor | None, like: Tensor) -> Tensor:
     if gradient is None:
         return torch.zeros((), dtype=torch.float64, device=like.device)
-    return gradient.to_dense().double().square().sum()
+    return gradient.to_dense().abs().double().square().sum()

@@ -25,6 +25,10 @@ _CHUNK_FLOATS = 2**24
 """Scratch space of a rule, in numbers: 64 MiB in single precision."""
 
 
+_CANCELLED = 0.02
+"""Below this share of what unrelated terms would add up to, a sum counts as cancelled."""
+
+
 def rule(*layers: type[nn.Module]) -> Callable[[Rule], Rule]:
     """Register a rule for layer types; a second rule for the same type is an error."""
 
@@ -49,10 +53,10 @@ def rule_for(layer: nn.Module) -> Rule | None:
         return None
     if layer._forward_hooks or layer._forward_pre_hooks:  # noqa: SLF001 - no public question for it
         return None
-    own = {name for name, _ in layer.named_parameters(recurse=False)}
-    if not own <= {"weight", "bias"} or _is_unusual(layer):
+    own = dict(layer.named_parameters(recurse=False))
+    if not own.keys() <= {"weight", "bias"} or any(map(_is_unusual, own.values())):
         return None
-    return found
+    return None if _changes_its_gradient(layer) else found
 
 
 @rule(nn.Linear)
@@ -80,12 +84,19 @@ def convolution(layer: Convolution, a: Tensor, g: Tensor) -> Squares:
     for rows in _chunks(len(a), layer.weight[0].numel() * layer.groups * out.numel()):
         x, y = padded(layer, a[rows]), grouped[rows]
         if by_pixels:
-            flat = y[:, 0]
-            product = patch_gram(layer, x, out) * (flat.transpose(1, 2) @ flat)
-            weight.append(product.sum((1, 2)).clamp_min(0))
+            weight.append(_pixel_squares(layer, x, y, out))
         else:
             weight.append(_outer_sum_squares(patches(layer, x), y))
     return {"weight": torch.cat(weight), "bias": g.flatten(2).sum(2).square().sum(1)}
+
+
+def _pixel_squares(layer: Convolution, x: Tensor, g: Tensor, out: torch.Size) -> Tensor:
+    """Return the weight's squares [N] from products of pixels; g is [N, 1, O, T]."""
+
+    def grams(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        return patch_gram(layer, x, out)[:, None], g.transpose(2, 3) @ g
+
+    return _gram_total(grams, x, g)
 
 
 def _prefers_pixels(layer: Convolution, pixels: int, positions: int) -> bool:
@@ -134,11 +145,13 @@ def embedding(layer: nn.Embedding, a: Tensor, g: Tensor) -> Squares:
     ids, rows = a.reshape(len(a), -1), g.reshape(len(a), -1, g.shape[-1])
     if layer.padding_idx is not None:
         rows = rows * (ids != layer.padding_idx)[..., None]
-    squares = []
-    for part in _chunks(len(a), ids.shape[1] ** 2):
-        same = ids[part, :, None] == ids[part, None, :]
-        squares.append(((rows[part] @ rows[part].transpose(1, 2)) * same).sum((1, 2)))
-    return {"weight": torch.cat(squares).clamp_min(0)}
+
+    def grams(ids: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        same = ids[:, None, :, None] == ids[:, None, None, :]
+        return same.to(rows.dtype), (rows @ rows.transpose(1, 2))[:, None]
+
+    parts = _chunks(len(a), ids.shape[1] ** 2)
+    return {"weight": torch.cat([_gram_total(grams, ids[part], rows[part]) for part in parts])}
 
 
 def _outer_sum_squares(a: Tensor, g: Tensor) -> Tensor:
@@ -158,11 +171,43 @@ def _outer_sum_squares(a: Tensor, g: Tensor) -> Tensor:
     for rows in _chunks(len(a), floats_per_sample):
         x, y = a[rows], g[rows]
         if gram:
-            product = (x.transpose(2, 3) @ x) * (y.transpose(2, 3) @ y)
-            squares.append(product.sum((1, 2, 3)).clamp_min(0))
+            squares.append(_gram_total(_grams, x, y))
         else:
             squares.append((y @ x.transpose(2, 3)).square().sum((1, 2, 3)))
     return torch.cat(squares)
+
+
+def _grams(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    return a.transpose(2, 3) @ a, g.transpose(2, 3) @ g
+
+
+def _gram_total(
+    grams: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], a: Tensor, g: Tensor
+) -> Tensor:
+    """Return Σ_{s,t} A_st G_st per sample, for the Gram matrices of inputs and gradients.
+
+    Where the terms cancel, rounding would show in the sum: those samples are summed up again in
+    double precision.
+
+    Args:
+        grams: Makes both matrices [N, G, T, T] from ``a`` and ``g``.
+        a: What the inputs' matrix is made of [N, ...].
+        g: What the gradients' matrix is made of [N, ...].
+
+    Returns:
+        [N].
+    """
+    left, right = grams(a, g)
+    total = (left * right).sum((1, 2, 3))
+    if g.dtype == torch.float64:
+        return total.clamp_min(0)
+    diagonals = (left.diagonal(dim1=2, dim2=3) * right.diagonal(dim1=2, dim2=3)).clamp_min(0)
+    size = diagonals.sqrt().sum((1, 2)).square()
+    doubtful = total * left.shape[-1] < _CANCELLED * size
+    if bool(doubtful.any()):
+        again = a[doubtful].double() if a.is_floating_point() else a[doubtful]
+        total[doubtful] = _gram_total(grams, again, g[doubtful].double()).to(total.dtype)
+    return total.clamp_min(0)
 
 
 def _sum_positions(x: Tensor) -> Tensor:
@@ -185,8 +230,12 @@ def _as(buffer: Tensor | None, like: Tensor) -> Tensor | None:
     return None if buffer is None else buffer.to(like.dtype)
 
 
-def _is_unusual(layer: nn.Module) -> bool:
-    # These change the weight, or its gradient, behind the rule's back.
+def _is_unusual(parameter: nn.Parameter) -> bool:
+    # A hook on the parameter may change its gradient, as masks do.
+    return parameter.is_complex() or bool(parameter._backward_hooks)  # noqa: SLF001
+
+
+def _changes_its_gradient(layer: nn.Module) -> bool:
     return isinstance(layer, nn.Embedding) and (
         layer.max_norm is not None or layer.scale_grad_by_freq
     )
