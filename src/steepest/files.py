@@ -39,3 +39,16 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         raise InputError(
             f"{path}: cannot be written ({reason}); make room there or choose another place"
         ) from error
+
+
+def check_writable(path: Path) -> None:
+    """Raise early if a file could not be written there; long work may come before it.
+
+    Raises:
+        InputError: Says why.
+    """
+    folder = path.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{path}: cannot be written; choose another place")

@@ -21,6 +21,7 @@ import torch
 SampleId = int | str
 """A data set's own name for a sample: an index, or a relative path."""
 
+_MASK = (1 << 64) - 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -46,7 +47,8 @@ def sample_keys(ids: Sequence[SampleId]) -> npt.NDArray[np.uint64]:
         Keys [N].
     """
     if all(isinstance(i, (int, np.integer)) for i in ids):
-        return np.asarray(ids, dtype=np.int64).astype(np.uint64)
+        # Python's own arithmetic: an id may be a hash beyond 63 bits.
+        return np.array([int(i) & _MASK for i in ids], dtype=np.uint64)
     digests = (hashlib.blake2b(str(i).encode(), digest_size=8).digest() for i in ids)
     return np.array([int.from_bytes(d, "little") for d in digests], dtype=np.uint64)
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import steepest
 from steepest.errors import ModelError, SteepestError
-from steepest.gradnorm import reference_norms
+from steepest.gradnorm import reference_norms, rules
 from steepest.gradnorm.losses import entropy
 
 CLASSES = 5
@@ -202,3 +202,39 @@ def test_what_does_not_fit_is_refused_in_our_own_words(model, inputs, options):
     with pytest.raises(SteepestError) as caught:
         steepest.gradient_norms(model, inputs, **options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("by_pixels", [True, False])
+def test_sums_that_cancel_keep_their_digits(by_pixels, monkeypatch):
+    """Smooth inputs under a normalisation: gradients of all positions nearly cancel."""
+    monkeypatch.setattr(rules, "_prefers_pixels", lambda *_: by_pixels)
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(16, 64, 3, padding=1, padding_mode="replicate"),
+        nn.GroupNorm(4, 64),
+        nn.Flatten(),
+        nn.Linear(64 * 16, CLASSES),
+    ).eval()
+    x = torch.ones(4, 16, 4, 4) + 1e-3 * torch.randn(4, 16, 4, 4)
+    exact = reference_norms(copy.deepcopy(model).double(), x.double(), norm="per-tensor")
+    found = steepest.gradient_norms(model, x, norm="per-tensor").double()
+    torch.testing.assert_close(found[:, 0], exact[:, 0], rtol=2e-3, atol=0)
+
+
+def test_repeated_words_that_cancel_keep_their_digits():
+    class Alternating(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = nn.Embedding(7, CLASSES)
+            signs = torch.tensor([1.0, -1.0] * 20)[:, None]
+            self.register_buffer("signs", signs * (1 + 1e-4 * torch.arange(40)[:, None]))
+
+        def forward(self, ids):
+            return (self.words(ids) * self.signs).sum(1) + torch.arange(CLASSES)
+
+    torch.manual_seed(0)
+    model, ids = Alternating().eval(), torch.full((3, 40), 2)
+    exact = reference_norms(copy.deepcopy(model).double(), ids)
+    torch.testing.assert_close(
+        steepest.gradient_norms(model, ids).double(), exact, rtol=1e-4, atol=0
+    )

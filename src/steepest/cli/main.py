@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 import warnings
 from collections.abc import Sequence
@@ -23,6 +24,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 if it went well, 2 for bad input, 130 after Ctrl-C.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a sign shows a question mark instead.
+            stream.reconfigure(errors="replace")
     arguments = _parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
@@ -37,6 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        print(f"steepest: error: {error}", file=sys.stderr)
+        return 2
     return code
 
 

@@ -13,7 +13,7 @@ from steepest.report.text_table import text_table
 
 def show_outcome(folder: Path, *, report: bool = True) -> None:
     """Print the table of a comparison, and write its report if asked to."""
+    files = write_report(folder) if report else None
     print(text_table(*summary_rows(summarise(read_comparison(folder)))))
-    if report:
-        files = write_report(folder)
+    if files is not None:
         print(f"\nReport: {files.html}")

@@ -9,6 +9,7 @@ from torch import nn
 
 from steepest.cli.arguments import add_quiet, pairs
 from steepest.errors import InputError
+from steepest.files import check_writable
 from steepest.scoring import select
 from steepest.scoring.samples import PoolLike
 
@@ -84,11 +85,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from steepest.experiment.environment import choose_device
+    from steepest.devices import choose_device
     from steepest.models.weights import load_weights
 
     if arguments.out.suffix not in (".csv", ".json"):
         raise InputError(f"--out {arguments.out}: picks are saved as .csv or .json")
+    check_writable(arguments.out)
     pool = _open_pool(arguments)
     model = _make_model(arguments)
     load_weights(model, arguments.weights)

@@ -20,9 +20,10 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+from steepest.devices import choose_device
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.config import Config
-from steepest.experiment.environment import choose_device, describe_environment
+from steepest.experiment.environment import describe_environment
 from steepest.experiment.folder import count_records
 from steepest.experiment.loop import Experiment
 from steepest.experiment.outcomes import BASELINE

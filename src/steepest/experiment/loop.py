@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from steepest.datasets import ImageSet, load
+from steepest.devices import choose_device
 from steepest.errors import ConfigError, ModelError
 from steepest.experiment.config import Config
-from steepest.experiment.environment import choose_device, describe_environment
+from steepest.experiment.environment import describe_environment
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.measure import Measurement, measured
 from steepest.experiment.record import Cost, Record, Wish

@@ -10,10 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+)
 
-from steepest.errors import InputError
-from steepest.gradnorm.inputs import Inputs
+from steepest.errors import InputError, SteepestError
+from steepest.gradnorm.inputs import Inputs, count, tensors_of
 from steepest.seeds import SampleId
 
 PoolLike = Any
@@ -44,8 +53,22 @@ class Samples:
         return len(self.ids)
 
     def batches(self, positions: Sequence[int], size: int) -> Iterator[Inputs]:
-        """Yield the inputs at these positions, in batches, labels left out."""
-        return self._load(positions, size)
+        """Yield the inputs at these positions, in batches, labels left out.
+
+        Raises:
+            InputError: If samples cannot be read, or some of them are missing: their
+                successors would be taken for them.
+        """
+        done = 0
+        for inputs in _readable(self._load(positions, size)):
+            wanted, found = min(size, len(positions) - done), count(inputs)
+            if found != wanted:
+                raise InputError(
+                    f"a batch holds {found} samples where {wanted} were asked for: the pool's "
+                    "collation must keep every sample; leave out bad ones beforehand"
+                )
+            done += found
+            yield inputs
 
 
 def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples:
@@ -69,11 +92,16 @@ def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples
         pool = ImageFolder(Path(pool))
     if isinstance(pool, np.ndarray):
         pool = _tensor_of(pool)
+    if isinstance(pool, (tuple, Mapping)) or (isinstance(pool, Tensor) and pool.ndim == 0):
+        raise InputError(
+            f"a pool of type {type(pool).__name__} is not a collection of samples: pass a tensor "
+            "[N, ...] or a TensorDataset"
+        )
     if isinstance(pool, Tensor):
         return Samples(_ids(pool, ids, len(pool)), _tensor_loader(pool))
     if isinstance(pool, DataLoader):
         workers = {"num_workers": pool.num_workers, "collate_fn": pool.collate_fn}
-        return _from_dataset(pool.dataset, ids, workers)
+        return _from_dataset(_sampled(pool), ids, workers)
     if hasattr(pool, "__getitem__") or isinstance(pool, IterableDataset):
         return _from_dataset(pool, ids, {})
     raise InputError(
@@ -98,24 +126,65 @@ def plain_ids(ids: Iterable[Any]) -> list[SampleId]:
     return plain
 
 
-def _ids(pool: object, given: Sequence[SampleId] | None, count: int) -> Sequence[SampleId]:
+def _ids(pool: object, given: Sequence[SampleId] | None, total: int) -> Sequence[SampleId]:
     if given is None:
-        return _own_ids(pool, count)
-    if len(given) != count:
-        raise InputError(f"{len(given)} ids for {count} samples: one id each is needed")
+        return _own_ids(pool, total)
+    if len(given) != total:
+        raise InputError(f"{len(given)} ids for {total} samples: one id each is needed")
     return plain_ids(given)
 
 
-def _own_ids(pool: object, count: int) -> Sequence[SampleId]:
+def _own_ids(pool: object, total: int) -> Sequence[SampleId]:
     own = getattr(pool, "ids", None)
     if own is not None:
+        if len(own) != total:
+            raise InputError(f"the pool has {len(own)} ids for {total} samples: one id each")
         return plain_ids(own)
     if isinstance(pool, Subset):
         # Part of a data set: its samples keep the names they have in the whole.
         parent = pool.dataset
         whole = _own_ids(parent, len(parent) if hasattr(parent, "__len__") else 0)
         return [whole[int(i)] for i in pool.indices]
-    return range(count)
+    return range(total)
+
+
+def _sampled(loader: DataLoader[Any]) -> Dataset[Any]:
+    """Return the data set of a loader, restricted to what its sampler would draw from."""
+    sampler = loader.sampler
+    if isinstance(sampler, SubsetRandomSampler):
+        return Subset(loader.dataset, sorted(int(i) for i in sampler.indices))
+    whole = isinstance(sampler, SequentialSampler) or (
+        isinstance(sampler, RandomSampler)
+        and not sampler.replacement
+        and sampler.num_samples == len(sampler.data_source)
+    )
+    if isinstance(loader.dataset, IterableDataset) or (
+        whole and type(loader.batch_sampler) in (BatchSampler, type(None))
+    ):
+        return loader.dataset
+    raise InputError(
+        f"a loader with a {type(sampler).__name__} does not say which samples are in the pool: "
+        "pass its data set, and leave samples out by labelled="
+    )
+
+
+def _readable(loaded: Iterator[Inputs]) -> Iterator[Inputs]:
+    """Yield what can be loaded; say in our words what cannot."""
+    while True:
+        try:
+            inputs = next(loaded)
+            tensors_of(inputs)
+        except StopIteration:
+            return
+        except SteepestError:
+            raise
+        except Exception as error:
+            reason = (str(error).strip() or "no message").splitlines()[0]
+            raise InputError(
+                f"the pool cannot be read ({type(error).__name__}: {reason}): its items must be "
+                "tensors of one shape, or (tensor, label), or dicts of tensors"
+            ) from error
+        yield inputs
 
 
 def _tensor_of(array: npt.NDArray[Any]) -> Tensor:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from steepest.devices import choose_device
 from steepest.errors import InputError, NonFiniteError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
@@ -67,6 +68,8 @@ def score(
     Raises:
         SteepestError: In one line, if something cannot be used.
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
     chosen = _as_strategy(strategy, options)
     samples = as_samples(pool, ids)
     positions = _candidates(samples, labelled, subset, seed)
@@ -75,6 +78,7 @@ def score(
     size = _batch_size(batch_size, where, chosen.needs)
     shown = show_progress(enabled=progress) if isinstance(progress, bool) else progress
     names = [samples.ids[p] for p in positions]
+    scored_by = fingerprint(model)
     with evaluating(model):
         engine = Engine(model) if Needs.GRADIENTS in chosen.needs else None
 
@@ -97,7 +101,7 @@ def score(
         strategy=chosen.name,
         options=chosen.options(),
         seed=seed,
-        model=fingerprint(model),
+        model=scored_by,
         regime=regime,
     )
 
@@ -179,8 +183,8 @@ def _candidates(
         if not positions:
             raise InputError("every sample of the pool is labelled already")
     if subset is not None:
-        if subset < 1:
-            raise InputError(f"subset must be at least 1, not {subset}")
+        if isinstance(subset, float) or subset < 1:
+            raise InputError(f"subset must be a whole number of at least 1, not {subset}")
         drawn = random_subset([samples.ids[p] for p in positions], subset, seed)
         positions = [positions[d] for d in drawn]
     return positions
@@ -189,15 +193,18 @@ def _candidates(
 def _as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> Strategy:
     if isinstance(strategy, str):
         return create(strategy, options)
+    if not isinstance(strategy, Strategy):
+        raise InputError(f"strategy must be a name or a Strategy, not {strategy!r}")
     if options:
         raise InputError("options belong to a strategy given by name; set them on the strategy")
     return strategy
 
 
 def _on_device(model: nn.Module, device: torch.device | str | None) -> nn.Module:
-    if device is None or torch.device(device) == _place_of(model)[0]:
+    if device is None:
         return model
-    return copy.deepcopy(model).to(device)
+    wanted = choose_device(device)
+    return model if wanted == _place_of(model)[0] else copy.deepcopy(model).to(wanted)
 
 
 def _place_of(model: nn.Module) -> tuple[torch.device, torch.dtype]:
