@@ -85,25 +85,34 @@ class Engine:
             outputs = batches.call(self.model, inputs)
             values = losses(outputs, slice(0, total))
             for index, value in enumerate(values):
-                capture.phase = "ignore"
-                scales = _scales(value, outputs)
-                capture.phase, capture.squares = "measure", {}
-                outside: list[Tensor | None] = []
-                if value.requires_grad:
-                    outside = list(
-                        torch.autograd.grad(
-                            (value * scales.to(value.dtype)).sum(),
-                            capture.sources(),
-                            retain_graph=index + 1 < len(values),
-                            allow_unused=True,
-                        )
-                    )
-                squares, missed = self._sort_out(capture, outside)
-                found.append({p: q.double() / scales.square() for p, q in squares.items()})
+                keep = index + 1 < len(values)
+                squares, missed = self._measure(capture, value, outputs, keep=keep)
+                found.append(squares)
                 slow |= missed
         # A parameter that fell out for one loss is measured by the loop for all of them.
         kept = [{p: s for p, s in squares.items() if p not in slow} for squares in found]
         return outputs, kept, [p for p in self._parameters.values() if p in slow]
+
+    def _measure(
+        self,
+        capture: Capture,
+        value: Tensor,
+        outputs: Any,  # noqa: ANN401
+        *,
+        keep: bool,
+    ) -> tuple[dict[nn.Parameter, Tensor], set[nn.Parameter]]:
+        """Send one loss back through the layers; return their squares, and who has none."""
+        capture.phase = "ignore"
+        scales = _scales(value, outputs)
+        capture.phase, capture.squares = "measure", {}
+        outside: list[Tensor | None] = []
+        if value.requires_grad:
+            loss = (value * scales.to(value.dtype)).sum()
+            sources = capture.sources()
+            found = torch.autograd.grad(loss, sources, retain_graph=keep, allow_unused=True)
+            outside = list(found)
+        squares, missed = self._sort_out(capture, outside)
+        return {p: q.double() / scales.square() for p, q in squares.items()}, missed
 
     def _sort_out(
         self, capture: Capture, outside: list[Tensor | None]
