@@ -24,7 +24,7 @@ from steepest.devices import choose_device
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
-from steepest.experiment.folder import count_records
+from steepest.experiment.folder import count_records, first_difference
 from steepest.experiment.loop import Experiment
 from steepest.experiment.outcomes import BASELINE
 from steepest.files import write_atomically
@@ -198,8 +198,10 @@ def _describe(config: Config, runs: Sequence[Run], out: Path, command: str) -> N
     if path.exists():
         found = _read(path)
         if found["config"] != common:
+            difference = first_difference(found["config"], common)
             raise RunFolderError(
-                f"{out} holds a comparison of another configuration: choose another --out"
+                f"{out} holds a comparison of another configuration ({difference}): "
+                "choose another --out"
             )
         strategies = list(dict.fromkeys([*found["strategies"], *strategies]))
         seeds = sorted({*found["seeds"], *seeds})

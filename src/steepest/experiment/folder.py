@@ -103,15 +103,16 @@ def _check_owner(path: Path, config: Config) -> None:
     wanted = json.loads(json.dumps(config.to_table()))
     if found != wanted:
         raise RunFolderError(
-            f"{path} holds a run of another configuration ({_first_difference(found, wanted)}): "
+            f"{path} holds a run of another configuration ({first_difference(found, wanted)}): "
             "choose another --out, or give the configuration it was started with"
         )
 
 
-def _first_difference(found: Any, wanted: Any, where: str = "") -> str:  # noqa: ANN401
+def first_difference(found: Any, wanted: Any, where: str = "") -> str:  # noqa: ANN401
+    """Say in words where two configurations, as plain tables, first differ."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         for key in sorted(found.keys() | wanted.keys()):
             if found.get(key) != wanted.get(key):
                 inside = f"{where}.{key}" if where else key
-                return _first_difference(found.get(key), wanted.get(key), inside)
+                return first_difference(found.get(key), wanted.get(key), inside)
     return f"{where} is {found!r} there and {wanted!r} here"
