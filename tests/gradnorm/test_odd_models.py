@@ -204,10 +204,10 @@ def test_what_does_not_fit_is_refused_in_our_own_words(model, inputs, options):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("by_pixels", [True, False])
-def test_sums_that_cancel_keep_their_digits(by_pixels, monkeypatch):
+@pytest.mark.parametrize("route", ["pixels", "rows", "patches"])
+def test_sums_that_cancel_keep_their_digits(route, monkeypatch):
     """Smooth inputs under a normalisation: gradients of all positions nearly cancel."""
-    monkeypatch.setattr(rules, "_prefers_pixels", lambda *_: by_pixels)
+    monkeypatch.setattr(rules, "_route", lambda *_: route)
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Conv2d(16, 64, 3, padding=1, padding_mode="replicate"),

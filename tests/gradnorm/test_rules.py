@@ -65,10 +65,10 @@ def test_linear(samples, inputs, outputs, extra_dims, bias):
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")  # only a copy
-@pytest.mark.parametrize("by_pixels", [True, False])
+@pytest.mark.parametrize("route", ["pixels", "rows", "patches"])
 @few
 @given(st.data())
-def test_convolution(by_pixels, data):
+def test_convolution(route, data):
     dims = data.draw(st.integers(1, 3))
     groups = data.draw(st.integers(1, 3))
     kernel = [data.draw(st.integers(1, 3)) for _ in range(dims)]
@@ -89,7 +89,8 @@ def test_convolution(by_pixels, data):
         groups=groups,
         bias=data.draw(st.booleans()),
     )
-    with mock.patch.object(rules, "_prefers_pixels", return_value=by_pixels and groups == 1):
+    chosen = route if groups == 1 else "patches"
+    with mock.patch.object(rules, "_route", return_value=chosen):
         check(layer, normal(2, layer.in_channels, *[6] * dims))
 
 
@@ -177,6 +178,7 @@ def test_a_second_rule_for_a_layer_is_refused():
 
 def test_the_cheaper_route_depends_on_the_map():
     deep, wide = nn.Conv2d(256, 256, 3, padding=1), nn.Conv2d(64, 64, 3, padding=1)
-    assert rules._prefers_pixels(deep, 10 * 10, 8 * 8)
-    assert not rules._prefers_pixels(wide, 34 * 34, 32 * 32)
-    assert not rules._prefers_pixels(nn.Conv2d(64, 64, 3, groups=2), 10 * 10, 8 * 8)
+    assert rules._route(deep, 10 * 10, 8 * 8) == "pixels"
+    assert rules._route(wide, 34 * 34, 32 * 32) == "rows"
+    assert rules._route(nn.Conv2d(3, 64, 3, padding=1), 34 * 34, 32 * 32) == "patches"
+    assert rules._route(nn.Conv2d(64, 64, 3, groups=2), 10 * 10, 8 * 8) == "patches"

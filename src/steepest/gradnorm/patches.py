@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +44,27 @@ def patches(layer: Convolution, x: Tensor) -> Tensor:
     return x.reshape(batch, layer.groups, width, x.shape[2 + dims :].numel())
 
 
+def patch_rows(layer: Convolution, x: Tensor, out: torch.Size) -> Iterator[Tensor]:
+    """Cut a padded input into patches, one row of the kernel's taps at a time.
+
+    Only the last dimension is unfolded; along the others a tap is a shift. Each row is a larger
+    product than a patch's and a fraction of its memory.
+
+    Args:
+        layer: The convolution, with one group.
+        x: Its padded input [N, C, *S].
+        out: The spatial shape of its output.
+
+    Yields:
+        [N, C · taps in a row, T].
+    """
+    size, step, gap = layer.kernel_size[-1], layer.stride[-1], layer.dilation[-1]
+    wide = x.unfold(-1, gap * (size - 1) + 1, step)[..., ::gap].movedim(-1, 2)
+    wide = wide.reshape(len(x), -1, *wide.shape[3:])
+    for tap in itertools.product(*map(range, layer.kernel_size[:-1])):
+        yield wide[(slice(None), slice(None), *_seen(layer, tap, out))].flatten(2)
+
+
 def patch_gram(layer: Convolution, x: Tensor, out: torch.Size) -> Tensor:
     """Return the inner products of all pairs of patches without cutting any.
 
@@ -61,10 +83,15 @@ def patch_gram(layer: Convolution, x: Tensor, out: torch.Size) -> Tensor:
     table = (pixels.transpose(1, 2) @ pixels).reshape(len(x), *x.shape[2:], *x.shape[2:])
     total = table.new_zeros(len(x), *out, *out)
     for tap in itertools.product(*map(range, layer.kernel_size)):
-        steps = zip(tap, layer.dilation, layer.stride, out, strict=True)
-        seen = [slice(t * gap, t * gap + (n - 1) * step + 1, step) for t, gap, step, n in steps]
+        seen = _seen(layer, tap, out)
         total += table[(slice(None), *seen, *seen)]
     return total.reshape(len(x), out.numel(), out.numel())
+
+
+def _seen(layer: Convolution, tap: tuple[int, ...], out: torch.Size) -> list[slice]:
+    """Return where one tap of the kernel falls on the input, along the first dimensions."""
+    steps = zip(tap, layer.dilation, layer.stride, out, strict=False)
+    return [slice(t * gap, t * gap + (n - 1) * step + 1, step) for t, gap, step, n in steps]
 
 
 def _padding(layer: Convolution) -> list[int]:

@@ -8,13 +8,13 @@ parameters by name. Rules are exact; they never build more than a few samples' g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepest.gradnorm.patches import Convolution, padded, patch_gram, patches
+from steepest.gradnorm.patches import Convolution, padded, patch_gram, patch_rows, patches
 
 Squares = dict[str, Tensor]
 Rule = Callable[[Any, Tensor, Tensor], Squares]
@@ -25,6 +25,9 @@ _CHUNK_FLOATS = 2**24
 """Scratch space of a rule, in numbers: 64 MiB in single precision."""
 
 
+Route = Literal["pixels", "rows", "patches"]
+
+_WIDE_ROW = 64
 _CANCELLED = 0.02
 """Below this share of what unrelated terms would add up to, a sum counts as cancelled."""
 
@@ -78,13 +81,16 @@ def linear(layer: nn.Linear, a: Tensor, g: Tensor) -> Squares:  # noqa: ARG001
 def convolution(layer: Convolution, a: Tensor, g: Tensor) -> Squares:
     """Convolution: a linear layer on the patches under the kernel, group by group."""
     out = g.shape[2:]
-    by_pixels = _prefers_pixels(layer, padded(layer, a[:1]).shape[2:].numel(), out.numel())
+    route = _route(layer, padded(layer, a[:1]).shape[2:].numel(), out.numel())
     grouped = g.reshape(len(g), layer.groups, -1, out.numel())
     weight = []
     for rows in _chunks(len(a), layer.weight[0].numel() * layer.groups * out.numel()):
         x, y = padded(layer, a[rows]), grouped[rows]
-        if by_pixels:
+        if route == "pixels":
             weight.append(_pixel_squares(layer, x, y, out))
+        elif route == "rows":
+            parts = [(y[:, 0] @ row.transpose(1, 2)) for row in patch_rows(layer, x, out)]
+            weight.append(torch.stack([p.square().sum((1, 2)) for p in parts]).sum(0))
         else:
             weight.append(_outer_sum_squares(patches(layer, x), y))
     return {"weight": torch.cat(weight), "bias": g.flatten(2).sum(2).square().sum(1)}
@@ -99,20 +105,27 @@ def _pixel_squares(layer: Convolution, x: Tensor, g: Tensor, out: torch.Size) ->
     return _gram_total(grams, x, g)
 
 
-def _prefers_pixels(layer: Convolution, pixels: int, positions: int) -> bool:
-    """Whether products of pixels cost less than cutting patches, in multiplications.
+def _route(layer: Convolution, pixels: int, positions: int) -> Route:
+    """Return the cheapest exact way, counted in multiplications.
 
     Copies count tenfold: they are bound by memory.
+
+    Args:
+        layer: The convolution.
+        pixels: Positions of its padded input.
+        positions: Positions of its output T.
     """
     if layer.groups != 1:
-        return False
+        return "patches"
     fan_in, fan_out = layer.weight[0].numel(), layer.out_channels
     taps = fan_in // layer.in_channels
+    gradient, gram = positions * fan_in * fan_out, positions**2 * (fan_in + fan_out)
     by_pixels = pixels**2 * layer.in_channels + positions**2 * (fan_out + 10 * taps)
-    by_patches = 10 * fan_in * positions + min(
-        positions * fan_in * fan_out, positions**2 * (fan_in + fan_out)
-    )
-    return by_pixels < by_patches
+    if by_pixels < 10 * fan_in * positions + min(gradient, gram):
+        return "pixels"
+    # A row has to be wide enough to make a good product.
+    wide = layer.in_channels * layer.kernel_size[-1] >= _WIDE_ROW
+    return "rows" if wide and gradient < gram else "patches"
 
 
 @rule(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
