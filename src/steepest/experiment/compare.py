@@ -24,7 +24,7 @@ from steepest.devices import choose_device
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
-from steepest.experiment.folder import count_records, first_difference
+from steepest.experiment.folder import count_lines, count_records, first_difference
 from steepest.experiment.loop import Experiment
 from steepest.experiment.outcomes import BASELINE
 from steepest.files import write_atomically
@@ -124,9 +124,10 @@ def _run_all(missing: list[Run], workers: int, deadline: float | None, progress:
             shown = 0
             while not all(f.done() for f in futures):
                 time.sleep(_POLL_SECONDS)
-                done = sum(count_records(run.folder) for run in missing)
-                step.advance(done - shown, note=f"{sum(r.complete for r in missing)} runs")
-                shown = done
+                cycles = [count_lines(run.folder) for run in missing]
+                whole = sum(n >= r.config.loop.cycles for n, r in zip(cycles, missing, strict=True))
+                step.advance(sum(cycles) - shown, note=f"{whole} of {len(missing)} runs complete")
+                shown = sum(cycles)
                 _raise_failure(futures)
         _raise_failure(futures)
     except BaseException:

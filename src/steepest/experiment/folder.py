@@ -78,6 +78,14 @@ class RunFolder:
         return self.path / "weights" / f"cycle-{cycle:03d}.safetensors"
 
 
+def count_lines(path: Path) -> int:
+    """Return how many cycles of a run are written, at a glance: for showing progress only."""
+    try:
+        return (path / "records.jsonl").read_bytes().count(b"\n")
+    except OSError:
+        return 0
+
+
 def count_records(path: Path) -> int:
     """Return how many cycles of a run are complete, without opening it."""
     return len(read_journal(path / "records.jsonl")[0])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError, ModelError, NonFiniteError, SteepestError
+from steepest.seeds import SampleId
 
 Inputs = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 """One batch: a tensor, several positional tensors, or keyword tensors; samples first [N, ...]."""
@@ -103,19 +104,23 @@ def detached(inputs: Inputs) -> Inputs:
     return tuple(cut(tensor) for tensor in inputs)
 
 
-def check_finite(inputs: Inputs) -> None:
+def check_finite(inputs: Inputs, names: Sequence[SampleId] | None = None) -> None:
     """Raise if a floating-point input holds NaN or infinity.
+
+    Args:
+        inputs: N samples.
+        names: What to call them [N]; their place in the batch if None.
 
     Raises:
         NonFiniteError: Names the first sample concerned.
     """
     for tensor in tensors_of(inputs):
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            bad = ~torch.isfinite(tensor.flatten(1) if tensor.ndim > 1 else tensor[:, None])
-            row = int(bad.any(1).nonzero()[0])
+            bad = ~torch.isfinite(tensor).reshape(len(tensor), -1).all(1)
+            row = int(bad.nonzero()[0])
             raise NonFiniteError(
-                f"the inputs hold NaN or infinity (first at sample {row} of the batch): "
-                "clean or leave out those samples"
+                f"the inputs hold NaN or infinity (first in sample "
+                f"{row if names is None else names[row]!r}): clean or leave out those samples"
             )
 
 

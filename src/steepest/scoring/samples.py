@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from torch.utils.data import (
 
 from steepest.errors import InputError, SteepestError
 from steepest.gradnorm.inputs import Inputs, count, tensors_of
+from steepest.pool.values import plain_id
 from steepest.seeds import SampleId
 
 PoolLike = Any
@@ -69,6 +70,8 @@ class Samples:
                 )
             done += found
             yield inputs
+        if done < len(positions):
+            raise InputError(f"the pool gave {done} of the {len(positions)} samples asked for")
 
 
 def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples:
@@ -120,18 +123,12 @@ def inputs_of(item: Any) -> Inputs:  # noqa: ANN401
     return inputs
 
 
-def plain_ids(ids: Iterable[Any]) -> list[SampleId]:
-    """Return ids as plain numbers and texts, whatever they come in."""
-    plain: list[Any] = [i.item() if isinstance(i, (np.generic, Tensor)) else i for i in ids]
-    return plain
-
-
 def _ids(pool: object, given: Sequence[SampleId] | None, total: int) -> Sequence[SampleId]:
     if given is None:
         return _own_ids(pool, total)
     if len(given) != total:
         raise InputError(f"{len(given)} ids for {total} samples: one id each is needed")
-    return plain_ids(given)
+    return [plain_id(i) for i in given]
 
 
 def _own_ids(pool: object, total: int) -> Sequence[SampleId]:
@@ -139,7 +136,7 @@ def _own_ids(pool: object, total: int) -> Sequence[SampleId]:
     if own is not None:
         if len(own) != total:
             raise InputError(f"the pool has {len(own)} ids for {total} samples: one id each")
-        return plain_ids(own)
+        return [plain_id(i) for i in own]
     if isinstance(pool, Subset):
         # Part of a data set: its samples keep the names they have in the whole.
         parent = pool.dataset

@@ -19,9 +19,10 @@ from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import entropy
 from steepest.gradnorm.preserve import evaluating
 from steepest.models.fingerprint import fingerprint
+from steepest.pool.values import plain_id
 from steepest.progress import Progress, show_progress
 from steepest.scoring.regime import diagnose
-from steepest.scoring.samples import PoolLike, Samples, as_samples, plain_ids
+from steepest.scoring.samples import PoolLike, Samples, as_samples
 from steepest.scoring.scores import Scores
 from steepest.seeds import SampleId
 from steepest.selection import random_subset
@@ -120,7 +121,7 @@ def _score_batches(
     with progress.task(f"scoring by {strategy.name}", len(names)) as step:
         for inputs in loaded:
             total = batches.count(inputs)
-            _check_inputs(inputs, names[done : done + total])
+            batches.check_finite(inputs, names[done : done + total])
             start = 0
             while start < total:
                 rows = slice(start, min(start + in_flight, total))
@@ -159,16 +160,6 @@ def _checked(values: Tensor, names: Sequence[SampleId], strategy: str) -> Tensor
     return values
 
 
-def _check_inputs(inputs: Inputs, names: Sequence[SampleId]) -> None:
-    for tensor in batches.tensors_of(inputs):
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            bad = ~torch.isfinite(tensor).reshape(len(tensor), -1).all(1)
-            raise NonFiniteError(
-                f"sample {names[int(bad.nonzero()[0])]!r} holds NaN or infinity: "
-                "clean it or leave it out of the pool"
-            )
-
-
 def _candidates(
     samples: Samples, labelled: Iterable[SampleId] | None, subset: int | None, seed: int
 ) -> list[int]:
@@ -176,7 +167,7 @@ def _candidates(
     positions = list(range(len(samples)))
     if labelled is not None:
         known = set(samples.ids)
-        taken = set(plain_ids(labelled))
+        taken = {plain_id(i) for i in labelled}
         if unknown := taken - known:
             raise InputError(f"the labelled id {next(iter(unknown))!r} is not in the pool")
         positions = [p for p in positions if samples.ids[p] not in taken]

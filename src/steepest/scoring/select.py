@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from steepest.errors import InputError
+from steepest.pool.values import plain_id
 from steepest.progress import Progress
 from steepest.scoring.regime import warn_if_inverted
-from steepest.scoring.samples import PoolLike, as_samples, plain_ids
+from steepest.scoring.samples import PoolLike, as_samples
 from steepest.scoring.score import BatchSize, score
 from steepest.scoring.scores import Scores
 from steepest.scoring.selection import Selection
@@ -63,8 +64,8 @@ def select(
         SteepestError: In one line, if something else cannot be used.
     """
     samples = as_samples(pool, ids)
-    taken = None if labelled is None else plain_ids(labelled)
-    k = check_k(k, len(samples) - len(set(taken or ())), subset)
+    taken = None if labelled is None else {plain_id(i) for i in labelled}
+    k = check_k(k, len(samples) - len(taken or ()), subset)
     scores = score(
         model,
         samples,
