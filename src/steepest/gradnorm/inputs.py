@@ -118,9 +118,11 @@ def check_finite(inputs: Inputs, names: Sequence[SampleId] | None = None) -> Non
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             bad = ~torch.isfinite(tensor).reshape(len(tensor), -1).all(1)
             row = int(bad.nonzero()[0])
+            name = row if names is None else names[row]
+            kind = "NaN" if bool(torch.isnan(tensor[row]).any()) else "infinity"
             raise NonFiniteError(
-                f"the inputs hold NaN or infinity (first in sample "
-                f"{row if names is None else names[row]!r}): clean or leave out those samples"
+                f"the inputs hold {kind}: sample {name!r} holds {kind} first; clean such samples "
+                "or leave them out"
             )
 
 
