@@ -8,6 +8,7 @@
     │   ├── ConfigError                a configuration file or value is not valid
     │   └── NonFiniteError             NaN or infinity in inputs, weights or scores
     ├── ModelError (RuntimeError)      the model cannot be used as it stands
+    ├── VerificationError              a fast result disagrees with the slow reference
     ├── DataError                      a data set is missing, incomplete or damaged
     ├── HiddenLabelError               the label of an unlabelled sample was read
     ├── PoolError                      a pool cannot make that change of state
@@ -65,6 +66,10 @@ class NonFiniteError(InputError):
 
 class ModelError(SteepestError, RuntimeError):
     """The model cannot be used as it stands."""
+
+
+class VerificationError(SteepestError):
+    """A fast result disagrees with the slow reference."""
 
 
 class DataError(SteepestError):

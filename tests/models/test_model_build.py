@@ -8,7 +8,7 @@ from torch import nn
 
 from steepest.errors import InputError, UnknownNameError
 from steepest.models import build, names
-from steepest.models.cifar_resnet18 import BasicBlock
+from steepest.models.resnet import BasicBlock, Bottleneck
 
 
 def count(model):
@@ -47,6 +47,27 @@ def test_a_block_adds_its_input_to_what_it_computes():
     nn.init.zeros_(block.bn2.weight)
     x = torch.randn(2, 4, 5, 5, generator=torch.Generator().manual_seed(0))
     assert torch.equal(block(x), x.relu())
+    block = Bottleneck(4, 1, 1).eval()
+    nn.init.zeros_(block.bn3.weight)
+    assert torch.equal(block(x), x.relu())
+
+
+def test_a_bottleneck_strides_in_the_middle():
+    block = Bottleneck(8, 4, 2)
+    assert [c.stride[0] for c in (block.conv1, block.conv2, block.conv3)] == [1, 2, 1]
+    assert list(block(torch.zeros(2, 8, 6, 6)).shape) == [2, 16, 3, 3]
+
+
+def test_a_dilated_block_sees_further_at_the_same_resolution():
+    block = BasicBlock(1, 1, 1, dilation=3).eval()
+    x = torch.zeros(1, 1, 21, 21)
+    x[..., 10, 10] = 1.0
+    with torch.no_grad():
+        block.conv1.weight.fill_(1.0)
+        block.conv2.weight.fill_(1.0)
+    seen = block(x)[0, 0].nonzero()
+    assert len(seen) == 25
+    assert {int(i) - 10 for i in seen.flatten()} == {-6, -3, 0, 3, 6}
 
 
 @pytest.mark.parametrize(("channels", "side"), [(1, 8), (3, 32), (3, 17)])

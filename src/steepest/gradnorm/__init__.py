@@ -1,7 +1,18 @@
-"""Exact per-sample gradient norms: engine, one rule per layer type, slow reference."""
+"""Exact per-sample gradient norms: engine, one rule per function, slow reference."""
 
-from steepest.gradnorm.norms import Norm, gradient_norms
+from steepest.gradnorm.explain import Explanation, explain
+from steepest.gradnorm.norms import GradientNorms, Norm, gradient_norms
+from steepest.gradnorm.precision import Precision
 from steepest.gradnorm.reference import reference_norms
 from steepest.gradnorm.rules import rule
 
-__all__ = ["Norm", "gradient_norms", "reference_norms", "rule"]
+__all__ = [
+    "Explanation",
+    "GradientNorms",
+    "Norm",
+    "Precision",
+    "explain",
+    "gradient_norms",
+    "reference_norms",
+    "rule",
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,43 +9,66 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import InputError, ModelError, NonFiniteError
+from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.capture import Capture
+from steepest.gradnorm.checks import check_mode, check_weights
+from steepest.gradnorm.components import Squares
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import RowLosses
+from steepest.gradnorm.meter import Meter, Observer
+from steepest.gradnorm.precision import Precision, computing_in
 from steepest.gradnorm.preserve import preserved
-from steepest.gradnorm.probe import find_batched
-from steepest.gradnorm.rules import rule_for
+from steepest.gradnorm.probe import Probe
+from steepest.gradnorm.routes import Clock, Routes
+from steepest.gradnorm.steps import Plan
+from steepest.gradnorm.watch import Watch
 
 
 class Engine:
     """Squared per-sample gradient norms, tensor by tensor, for one model.
 
-    One forward pass over the batch serves any number of losses. Parameters of layers that have a
-    rule are reduced as the gradient passes; all others (layers without a rule, parameters used
-    directly, layers called more than once, tied weights, layers that do not keep the samples
-    first) are measured sample by sample through autograd. Nothing is left out.
+    One forward pass over the batch serves any number of losses. Every function that takes
+    parameters is watched and measured as the gradient passes: by a rule, or by running that
+    function again for single samples. What cannot be watched (a function of the user's own with
+    a backward pass of its own, samples out of order) is measured by running the whole model
+    sample by sample. Nothing is left out.
 
     Args:
         model: Any module in eval mode; its trainable parameters count.
+        precision: In what precision to multiply.
+        clock: Measures which route is fastest; None to go by the count of multiplications.
 
     Attributes:
         names: Names of the trainable parameters, in the order of the columns [P].
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(
+        self, model: nn.Module, *, precision: Precision = "tf32", clock: Clock | None = None
+    ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
         self.model: nn.Module = getattr(model, "_orig_mod", model)
         self._parameters = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         self.names = list(self._parameters)
-        _check_mode(self.model)
-        _check_weights(self._parameters)
+        self.precision = precision
+        check_mode(self.model)
+        check_weights(self._parameters)
         if not self.names:
             raise InputError("the model has no trainable parameter: set requires_grad on some")
-        self._layers = _layers_with_rule(self.model, set(self._parameters.values()))
-        self._batched: set[nn.Module] | None = None
+        self._plan: Plan | None = None
+        self._routes = Routes(clock, tf32=precision == "tf32")
+        self.observer: Observer | None = None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision that results are given in: that of the parameters."""
+        first = next(iter(self._parameters.values())).dtype
+        return first.to_real() if first.is_complex else first
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(iter(self._parameters.values())).device
 
     def squared_norms(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]]:
         """Measure one batch.
@@ -60,82 +82,147 @@ class Engine:
             each loss the squared norms [N, P] in double precision.
         """
         inputs = batches.detached(inputs)
-        with torch.inference_mode(mode=False), preserved(self.model), torch.enable_grad():
-            outputs, found, slow = self._by_rules(inputs, losses)
+        with (
+            torch.inference_mode(mode=False),
+            torch.compiler.set_stance("force_eager"),
+            preserved(self.model),
+            torch.enable_grad(),
+            computing_in(self.precision, self.device),
+        ):
+            plan = self.plan(inputs, losses)
+            outputs, found, missed = self.by_rules(plan, inputs, losses)
+            while self._doubtful():
+                outputs, found, missed = self.by_rules(plan, inputs, losses)
+            slow = [p for p in self._parameters.values() if p in plan.slow | missed]
             if slow:
                 for squares, more in zip(found, self._by_loop(inputs, losses, slow), strict=True):
                     squares.update(more)
         total = batches.count(inputs)
-        return outputs, [self._columns(squares, total) for squares in found]
+        return outputs, [self.columns(squares, total) for squares in found]
 
-    def _by_rules(
-        self, inputs: Inputs, losses: RowLosses
-    ) -> tuple[Any, list[dict[nn.Parameter, Tensor]], list[nn.Parameter]]:
-        """Measure what the rules cover; name the parameters that they do not."""
+    def plan(self, inputs: Inputs, losses: RowLosses) -> Plan:
+        """Find out what the model does with its parameters, unless that is known."""
+        known = self._plan
+        if known is None or not (known.checked or batches.count(inputs) < 2):
+            everything = list(self._parameters.values())
+            left_out = {p for p in everything if _is_unusual(p)}
+            self._plan = known = Probe(self.model, everything, left_out, inputs, losses).plan()
+        return known
+
+    def by_rules(
+        self, plan: Plan, inputs: Inputs, losses: RowLosses
+    ) -> tuple[Any, list[Squares], set[nn.Parameter]]:
+        """Measure what can be watched; name the parameters that fell out.
+
+        Nothing here waits for the device.
+        """
         total = batches.count(inputs)
-        slow = set(self._parameters.values()) - {
-            p for own in self._layers.values() for p in own.values()
-        }
-        found: list[dict[nn.Parameter, Tensor]] = []
-        with self._capturing() as capture:
-            if self._batched is None:
-                self._batched = find_batched(self.model, capture, inputs, losses)
-            capture.batched = self._batched
-            capture.start(total)
+        fast = [p for p in self._parameters.values() if p not in plan.slow]
+        self._require_grad(fast)
+        self._routes.doubts = {}
+        watch = Watch(fast, total, plan)
+        with watch:
             outputs = batches.call(self.model, inputs)
-            values = losses(outputs, slice(0, total))
-            for index, value in enumerate(values):
-                keep = index + 1 < len(values)
-                squares, missed = self._measure(capture, value, outputs, keep=keep)
-                found.append(squares)
-                slow |= missed
-        # A parameter that fell out for one loss is measured by the loop for all of them.
-        kept = [{p: s for p, s in squares.items() if p not in slow} for squares in found]
-        return outputs, kept, [p for p in self._parameters.values() if p in slow]
-
-    def _measure(
-        self,
-        capture: Capture,
-        value: Tensor,
-        outputs: Any,  # noqa: ANN401
-        *,
-        keep: bool,
-    ) -> tuple[dict[nn.Parameter, Tensor], set[nn.Parameter]]:
-        """Send one loss back through the layers; return their squares, and who has none."""
-        capture.phase = "ignore"
-        scales = _scales(value, outputs)
-        capture.phase, capture.squares = "measure", {}
-        outside: list[Tensor | None] = []
-        if value.requires_grad:
-            loss = (value * scales.to(value.dtype)).sum()
-            sources = capture.sources()
-            found = torch.autograd.grad(loss, sources, retain_graph=keep, allow_unused=True)
-            outside = list(found)
-        squares, missed = self._sort_out(capture, outside)
-        return {p: q.double() / scales.square() for p, q in squares.items()}, missed
-
-    def _sort_out(
-        self, capture: Capture, outside: list[Tensor | None]
-    ) -> tuple[dict[nn.Parameter, Tensor], set[nn.Parameter]]:
-        """Separate what the rules measured from what they cannot speak for."""
-        grads = {id(s): g for s, g in zip(capture.sources(), outside, strict=False)}
-        squares: dict[nn.Parameter, Tensor] = {}
+        values = losses(outputs, slice(0, total))
+        meter = Meter(watch, self._routes, self.observer)
+        found: list[Squares] = []
         missed: set[nn.Parameter] = set()
-        for layer, own in self._layers.items():
-            calls = capture.calls[layer]
-            covered = calls == 0 or (
-                calls == 1 and layer in capture.batched and layer not in capture.spoilt
-            )
-            for name, parameter in own.items():
-                if not covered or grads.get(id(parameter)) is not None:
-                    missed.add(parameter)
-                elif layer in capture.squares:
-                    squares[parameter] = capture.squares[layer][name]
-        return squares, missed
+        for index, value in enumerate(values):
+            squares: Squares = {}
+            if value.requires_grad:
+                meter.phase = "ignore"
+                scales = _scales(value, outputs)
+                loss = (value * scales.to(value.dtype)).sum()
+                squares, lost = meter.measure(loss, keep=index + 1 < len(values))
+                squares = {p: q.double() / scales.square() for p, q in squares.items()}
+                missed |= lost
+            found.append(squares)
+        # A parameter that fell out for one loss is measured by the loop for all of them.
+        kept = [{p: s for p, s in squares.items() if p not in missed} for squares in found]
+        return outputs, kept, missed
+
+    def forward(self, inputs: Inputs) -> Any:  # noqa: ANN401
+        """Run the model as for a measurement; return its outputs."""
+        with (
+            torch.inference_mode(mode=False),
+            preserved(self.model),
+            torch.enable_grad(),
+            computing_in(self.precision, self.device),
+        ):
+            return batches.call(self.model, batches.detached(inputs))
+
+    @contextmanager
+    def tracing(self) -> Iterator[None]:
+        """Prepare for ``traceable``; what it does is then recorded, not measured by a clock."""
+        timed, self._routes.clock = self._routes.clock, None
+        self._routes.sums_fused = False  # A compiler fuses these with what is around them.
+        try:
+            with (
+                torch.inference_mode(mode=False),
+                preserved(self.model),
+                torch.enable_grad(),
+                computing_in(self.precision, self.device),
+            ):
+                yield
+        finally:
+            self._routes.clock, self._routes.sums_fused = timed, True
+
+    def traceable(self, inputs: Inputs, losses: RowLosses) -> tuple[Tensor, Tensor]:
+        """Measure a batch by operations alone that do not depend on its values.
+
+        Args:
+            inputs: N samples.
+            losses: Gives one loss [N].
+
+        Returns:
+            Squared norms [N, P], and whether sums cancelled somewhere, so that the batch has to
+            be measured again.
+
+        Raises:
+            ModelError: If a parameter cannot be measured in this way.
+        """
+        plan = self.plan(inputs, losses)
+        _, (squares,), missed = self.by_rules(plan, inputs, losses)
+        if missed or plan.slow:
+            names = self.names_of(missed | plan.slow)
+            raise ModelError(f"{', '.join(names[:3])} cannot be measured by a compiled program")
+        doubts = [flags.any() for flags in self._routes.doubts.values()]
+        table = self.columns(squares, batches.count(inputs))
+        none = torch.zeros((), dtype=torch.bool, device=self.device)
+        return table, torch.stack(doubts).any() if doubts else none
+
+    def names_of(self, parameters: set[nn.Parameter]) -> list[str]:
+        """Return the names of some parameters, in the model's order."""
+        return [name for name, p in self._parameters.items() if p in parameters]
+
+    def slow_names(self) -> list[str]:
+        """Return the names of the parameters that take a loop over the samples."""
+        return [] if self._plan is None else self.names_of(self._plan.slow)
+
+    def route_at(self, place: int) -> str:
+        """Return the route that the largest parameter of a step took last."""
+        return self._routes.taken.get(place, "–")
+
+    def columns(self, squares: Squares, total: int) -> Tensor:
+        """Return a table of squared norms [N, P], zero where nothing was found."""
+        zero = torch.zeros(total, dtype=torch.float64, device=self.device)
+        table = [squares[p].double() if p in squares else zero for p in self._parameters.values()]
+        return torch.stack([column.to(self.device) for column in table], dim=1)
+
+    def _doubtful(self) -> bool:
+        """Say whether sums cancelled somewhere, and take another route there from now on."""
+        doubts = self._routes.doubts
+        if not doubts:
+            return False
+        flags = torch.stack([flags.any() for flags in doubts.values()]).cpu()
+        places = {p for p, bad in zip(doubts, flags.tolist(), strict=True) if bad}
+        again = bool(places - self._routes.careful)
+        self._routes.careful |= places
+        return again
 
     def _by_loop(
         self, inputs: Inputs, losses: RowLosses, slow: list[nn.Parameter]
-    ) -> list[dict[nn.Parameter, Tensor]]:
+    ) -> list[Squares]:
         """Measure some parameters one sample at a time, through autograd alone."""
         self._require_grad(slow)
         rows: list[list[Tensor]] = []
@@ -160,29 +247,10 @@ class Engine:
             "use the out-of-place form of that operation"
         )
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision that results are given in: that of the parameters."""
-        first = next(iter(self._parameters.values())).dtype
-        return first.to_real() if first.is_complex else first
-
-    @contextmanager
-    def _capturing(self) -> Iterator[Capture]:
-        self._require_grad([p for own in self._layers.values() for p in own.values()])
-        with Capture(self._layers) as capture:
-            yield capture
-
-    def _require_grad(self, wanted: list[nn.Parameter]) -> None:
+    def _require_grad(self, wanted: Sequence[nn.Parameter]) -> None:
+        chosen = set(wanted)
         for parameter in self._parameters.values():
-            parameter.requires_grad_(False)
-        for parameter in wanted:
-            parameter.requires_grad_(True)
-
-    def _columns(self, squares: dict[nn.Parameter, Tensor], total: int) -> Tensor:
-        first = next(iter(self._parameters.values()))
-        zero = torch.zeros(total, dtype=torch.float64, device=first.device)
-        table = [squares[p].double() if p in squares else zero for p in self._parameters.values()]
-        return torch.stack([column.to(first.device) for column in table], dim=1)
+            parameter.requires_grad_(parameter in chosen)
 
 
 def _scales(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
@@ -196,7 +264,7 @@ def _scales(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
         logits = batches.logits_of(outputs)
     except ModelError:
         return ones
-    if not values.requires_grad or not logits.requires_grad:
+    if not logits.requires_grad:
         return ones
     (found,) = torch.autograd.grad(values.sum(), logits, retain_graph=True, allow_unused=True)
     gradient: Tensor | None = found
@@ -218,41 +286,6 @@ def _squares_of(loss: Tensor, parameters: list[nn.Parameter], *, keep: bool) -> 
     return torch.stack([s.to(loss.device) for s in squares])
 
 
-def _layers_with_rule(
-    model: nn.Module, trainable: set[nn.Parameter]
-) -> dict[nn.Module, dict[str, nn.Parameter]]:
-    """Return the layers whose own trainable parameters a rule can measure.
-
-    A parameter that belongs to several layers is left to the loop: its gradient is a sum over
-    them, and the square has cross terms.
-    """
-    owned = [(m, dict(m.named_parameters(recurse=False))) for m in model.modules()]
-    owners = Counter(p for _, own in owned for p in own.values())
-    layers: dict[nn.Module, dict[str, nn.Parameter]] = {}
-    for layer, own in owned:
-        counted = {n: p for n, p in own.items() if p in trainable and owners[p] == 1}
-        if counted and rule_for(layer) is not None:
-            layers[layer] = counted
-    return layers
-
-
-def _check_mode(model: nn.Module) -> None:
-    for path, module in model.named_modules():
-        where = f"layer {path!r} ({type(module).__name__})" if path else "the model"
-        if module.training:
-            raise ModelError(f"{where} is in training mode: call model.eval() first")
-        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:  # noqa: SLF001
-            raise ModelError(
-                f"{where} normalises by batch statistics even in eval mode, so a per-sample "
-                "gradient is not defined: build it with track_running_stats=True"
-            )
-
-
-def _check_weights(parameters: dict[str, nn.Parameter]) -> None:
-    for name, parameter in parameters.items():
-        if nn.parameter.is_lazy(parameter):
-            raise ModelError(f"the weight {name!r} has no shape yet: run the model once first")
-        if not bool(torch.isfinite(parameter.detach()).all()):
-            raise NonFiniteError(
-                f"the weight {name!r} holds NaN or infinity: train again or load other weights"
-            )
+def _is_unusual(parameter: nn.Parameter) -> bool:
+    # A hook on the parameter may change its gradient, as masks do.
+    return parameter.is_complex() or bool(parameter._backward_hooks)  # noqa: SLF001

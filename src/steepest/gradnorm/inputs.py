@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError, ModelError, NonFiniteError, SteepestError
+from steepest.memory import is_out_of_memory
 from steepest.seeds import SampleId
 
 Inputs = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
@@ -27,9 +28,11 @@ def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401 - a model ret
         if isinstance(inputs, Mapping):
             return model(**inputs)
         return model(*inputs)
-    except (SteepestError, torch.OutOfMemoryError):
+    except SteepestError:
         raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         shapes = ", ".join(f"{list(t.shape)} {t.dtype}" for t in tensors_of(inputs))
         reason = (str(error).strip() or "no message").splitlines()[0]
         raise ModelError(

@@ -125,13 +125,14 @@ def each_label(
     return [training_loss(logits.double(), label) for label in labels]
 
 
-def resolve(loss: Loss, targets: Tensor | None, total: int) -> RowLosses:
+def resolve(loss: Loss, targets: Tensor | None, total: int, *, checked: bool = True) -> RowLosses:
     """Turn the public ``loss`` argument into a function of outputs and rows.
 
     Args:
         loss: A name or a callable.
         targets: Labels [N, ...] or None.
         total: The number of samples N that targets must cover.
+        checked: Whether to look into the targets, for which a GPU has to be waited for.
 
     Raises:
         InputError: If targets are missing, too many, or of the wrong number.
@@ -144,6 +145,8 @@ def resolve(loss: Loss, targets: Tensor | None, total: int) -> RowLosses:
         if targets is None:
             raise InputError("loss='cross-entropy' needs targets; without labels use 'entropy'")
         labels = targets
+        if not checked:
+            return lambda out, rows: [cross_entropy(_logits(out, rows), labels[rows])]
         return lambda out, rows: [cross_entropy(*_checked(_logits(out, rows), labels[rows]))]
     without_labels = {"entropy": entropy, "expected": expected, "pseudo-label": pseudo_label}
     if not isinstance(loss, str):

@@ -1,7 +1,8 @@
-"""The public function: exact per-sample gradient norms."""
+"""The public functions: exact per-sample gradient norms."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import torch
@@ -12,12 +13,160 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import Loss, resolve
+from steepest.gradnorm.precision import Precision, check_precision
 from steepest.gradnorm.preserve import preserved_buffers
+from steepest.memory import is_out_of_memory
 
 SampleNorm = Literal["l2", "tensor-sum"]
 """A norm with one value per sample."""
 
 Norm = Literal["l2", "tensor-sum", "per-tensor"]
+
+Microbatch = int | Literal["auto"] | None
+"""Samples in flight at once: a number, as many as fit, or all of them."""
+
+
+class GradientNorms:
+    """Exact per-sample gradient norms of one model, for many batches.
+
+    What is found out about the model on the first batch is kept. The model's weights may change
+    between calls, its layers may not.
+
+    Args:
+        model: Any module in eval mode. Its output is a tensor of logits [N, C, ...], or an object
+            or dict that carries ``logits``.
+        loss: ``"entropy"`` or ``"expected"`` (the paper's two schemes; label-free),
+            ``"pseudo-label"``, ``"cross-entropy"`` with targets, or a callable
+            ``outputs[, targets] -> [N]``.
+        norm: ``"l2"``: the Euclidean norm of the whole gradient. ``"tensor-sum"``: the sum of the
+            norms of its tensors, as in the published code of the paper. ``"per-tensor"``: the
+            norms of its tensors.
+        microbatch: Samples in flight at once; ``"auto"`` finds a number that fits into memory and
+            halves it when memory runs out; None takes all of them.
+        precision: ``"tf32"`` lets GPUs multiply with ten bits of fraction, ``"fp32"`` does not,
+            ``"bf16"`` casts as training in mixed precision does. CPUs know no ``"tf32"``.
+        verify: How many samples of each batch to measure again by the slow reference.
+        autotune: Whether to measure which route is fastest for each layer on this machine; the
+            winners are kept in a file, by default in the user's cache folder.
+        compiled: Whether to compile the whole measurement, and to record it as a CUDA graph on a
+            GPU. Pays for many batches of the same shape.
+
+    Raises:
+        ModelError: If the model is in training mode.
+        InputError: If an argument does not fit.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss = "entropy",
+        *,
+        norm: Norm = "l2",
+        microbatch: Microbatch = None,
+        precision: Precision = "tf32",
+        verify: int = 0,
+        autotune: bool = False,
+        compiled: bool = False,
+    ) -> None:
+        check_norm(norm)
+        check_precision(precision)
+        _check_number("microbatch", microbatch, least=1, words=("auto", None))
+        _check_number("verify", verify, least=0)
+        self._loss, self._norm, self._verify = loss, norm, verify
+        self._microbatch = microbatch
+        clock = None
+        if autotune:
+            from steepest.gradnorm.clock import StopWatch
+
+            clock = StopWatch()
+        self.engine = Engine(model, precision=precision, clock=clock)
+        self._measure: Callable[[Inputs, Tensor | None], Tensor] = self._by_engine
+        if compiled:
+            from steepest.gradnorm.compiled import Compiled
+
+            self._measure = Compiled(self.engine, loss)
+
+    def __call__(self, inputs: Inputs, targets: Tensor | None = None) -> Tensor:
+        """Measure one batch.
+
+        Args:
+            inputs: N samples on the model's device: a tensor, a tuple of positional tensors or a
+                dict of keyword tensors.
+            targets: Labels [N, ...] where the loss takes some.
+
+        Returns:
+            [N], or [N, P] for ``"per-tensor"`` with one column per trainable parameter in the
+            order of ``model.named_parameters()``.
+
+        Raises:
+            ModelError: If the model mixes samples or returns no logits.
+            NonFiniteError: If inputs or results are not finite.
+            VerificationError: If a sample's norm disagrees with the slow reference.
+            InputError: If an argument does not fit.
+        """
+        if targets is not None and not isinstance(targets, Tensor):
+            raise InputError(f"targets must be a tensor, not {type(targets).__name__}")
+        total = batches.count(inputs)
+        batches.check_finite(inputs)
+        resolve(self._loss, targets, total)  # Says at once what does not fit.
+        squares = self._all_squares(inputs, targets, total)
+        if self._verify and total:
+            from steepest.gradnorm.verification import verify
+
+            verify(self.engine, inputs, self._loss, targets, squares.sqrt(), self._verify)
+        result = combine(squares, self._norm).to(self.engine.dtype)
+        if not bool(torch.isfinite(result).all()):
+            raise NonFiniteError("a gradient is NaN or infinite: look at the model's outputs")
+        return result
+
+    def _all_squares(self, inputs: Inputs, targets: Tensor | None, total: int) -> Tensor:
+        """Return squared norms [N, P], a microbatch at a time."""
+        if total == 0:
+            return torch.zeros(0, len(self.engine.names), dtype=torch.float64)
+        step = self._first_step(inputs, total)
+        parts: list[Tensor] = []
+        start = 0
+        while start < total:
+            rows = slice(start, min(start + step, total))
+            labels = None if targets is None else targets[rows]
+            try:
+                with preserved_buffers(self.engine.model):
+                    parts.append(self._measure(batches.take(inputs, rows), labels))
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                step = self._smaller(rows.stop - rows.start, error)
+                continue
+            start = rows.stop
+        return torch.cat(parts)
+
+    def _by_engine(self, inputs: Inputs, targets: Tensor | None) -> Tensor:
+        losses = resolve(self._loss, targets, batches.count(inputs))
+        _, (squares,) = self.engine.squared_norms(inputs, losses)
+        return squares
+
+    def _first_step(self, inputs: Inputs, total: int) -> int:
+        if self._microbatch == "auto":
+            from steepest.gradnorm.batch_size import samples_that_fit
+
+            with preserved_buffers(self.engine.model):
+                self._microbatch = samples_that_fit(self.engine, inputs)
+            self._halves = True
+        return self._microbatch or total
+
+    _halves = False
+
+    def _smaller(self, tried: int, error: BaseException) -> int:
+        """Return half as many samples, or raise if that is not wanted or not possible."""
+        if not self._halves or tried == 1:
+            raise InputError(
+                f"{tried} samples at once do not fit into memory: "
+                + ("use a smaller model or input" if tried == 1 else "use microbatch='auto'")
+            ) from error
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self._microbatch = tried // 2
+        return tried // 2
 
 
 def gradient_norms(
@@ -27,12 +176,15 @@ def gradient_norms(
     *,
     targets: Tensor | None = None,
     norm: Norm = "l2",
-    microbatch: int | None = None,
+    microbatch: Microbatch = None,
+    precision: Precision = "tf32",
+    verify: int = 0,
+    autotune: bool = False,
 ) -> Tensor:
     """Return the norm of each sample's gradient over all trainable parameters.
 
-    The result is exact for any module in eval mode: layers with a rule are measured in one
-    batched pass, everything else sample by sample. The model is left as found.
+    The result is exact for any module in eval mode. The model is left as found. For many batches
+    of one model, ``steepest.gradnorm.GradientNorms`` keeps what it has found out.
 
     Args:
         model: Any module in eval mode. Its output is a tensor of logits [N, C, ...], or an object
@@ -46,7 +198,12 @@ def gradient_norms(
         norm: ``"l2"``: the Euclidean norm of the whole gradient. ``"tensor-sum"``: the sum of the
             norms of its tensors, as in the published code of the paper. ``"per-tensor"``: the
             norms of its tensors.
-        microbatch: Samples in flight at once; None takes all of them.
+        microbatch: Samples in flight at once; ``"auto"`` finds a number that fits into memory and
+            halves it when memory runs out; None takes all of them.
+        precision: ``"tf32"`` lets GPUs multiply with ten bits of fraction, ``"fp32"`` does not,
+            ``"bf16"`` casts as training in mixed precision does. CPUs know no ``"tf32"``.
+        verify: How many samples to measure again by the slow reference.
+        autotune: Whether to measure which route is fastest for each layer on this machine.
 
     Returns:
         [N], or [N, P] for ``"per-tensor"`` with one column per trainable parameter in the order
@@ -55,36 +212,14 @@ def gradient_norms(
     Raises:
         ModelError: If the model is in training mode, mixes samples or returns no logits.
         NonFiniteError: If inputs, weights or results are not finite.
+        VerificationError: If a sample's norm disagrees with the slow reference.
         InputError: If an argument does not fit.
     """
-    check_norm(norm)
-    if microbatch is not None and (type(microbatch) is not int or microbatch < 1):
-        raise InputError(f"microbatch must be a whole number of at least 1, not {microbatch}")
-    if targets is not None and not isinstance(targets, Tensor):
-        raise InputError(f"targets must be a tensor, not {type(targets).__name__}")
-    total = batches.count(inputs)
-    batches.check_finite(inputs)
-    losses = resolve(loss, targets, total)
-    engine = Engine(model)
-    dtype = engine.dtype
-    parts: list[Tensor] = []
-    step = microbatch or max(total, 1)
-    for start in range(0, total, step):
-        rows = slice(start, min(start + step, total))
-
-        def here(outputs: object, part: slice, begin: int = start) -> list[Tensor]:
-            return losses(outputs, slice(begin + part.start, begin + part.stop))
-
-        with preserved_buffers(engine.model):
-            _, (squares,) = engine.squared_norms(batches.take(inputs, rows), here)
-        parts.append(combine(squares, norm))
-    if not parts:
-        empty = torch.zeros(0, len(engine.names), dtype=dtype)
-        return empty if norm == "per-tensor" else empty.sum(1)
-    result = torch.cat(parts).to(dtype)
-    if not bool(torch.isfinite(result).all()):
-        raise NonFiniteError("a gradient is NaN or infinite: look at the model's outputs")
-    return result
+    norms = GradientNorms(
+        model, loss, norm=norm, microbatch=microbatch, precision=precision, verify=verify,
+        autotune=autotune,
+    )  # fmt: skip
+    return norms(inputs, targets)
 
 
 def combine(squares: Tensor, norm: Norm) -> Tensor:
@@ -103,3 +238,13 @@ def check_norm(norm: str) -> None:
     """
     if norm not in get_args(Norm):
         raise UnknownNameError("norm", norm, get_args(Norm))
+
+
+def _check_number(
+    name: str, value: object, *, least: int, words: tuple[str | None, ...] = ()
+) -> None:
+    if any(value == word for word in words):
+        return
+    if type(value) is not int or value < least:
+        also = f" or {words[0]!r}" if words else ""
+        raise InputError(f"{name} must be a whole number of at least {least}{also}, not {value!r}")

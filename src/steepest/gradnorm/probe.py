@@ -1,9 +1,9 @@
-"""Which layers can be measured in one batched pass: those that keep the samples in order.
+"""Find out what a model does with its parameters, from two tiny batches of its first samples.
 
-A rule takes row i of what passes through a layer for sample i. Two tiny batches, made of the
-first samples, tell whether that holds: the first dimension must follow the batch size, and the
-gradient in row i must follow the weight of sample i's loss. They also show a model that mixes
-its samples.
+A rule has to know which rows of what passes through a function belong to which sample. The two
+batches tell: a dimension that holds the samples follows the batch size, and the gradient in a
+sample's rows must follow the weight of that sample's loss. They also show a model that mixes its
+samples.
 """
 
 from __future__ import annotations
@@ -15,55 +15,216 @@ from torch import Tensor, nn
 
 from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.capture import Capture
 from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.layout import Layout
 from steepest.gradnorm.losses import RowLosses
+from steepest.gradnorm.steps import Kind, Plan, Step, locate, same_place, settle
+from steepest.gradnorm.uses import Phase, Use
+from steepest.gradnorm.watch import UnwatchableError, Watch
 
 _SMALL, _LARGE = 2, 8
+_ATTEMPTS = 100
 
 
-def find_batched(
-    model: nn.Module, capture: Capture, inputs: Inputs, losses: RowLosses
-) -> set[nn.Module]:
-    """Return the layers that keep the samples first and in order."""
-    total = batches.count(inputs)
-    batched = set(capture.batched)
-    outputs: list[Any] = []
-    for size in (_SMALL, 3 if total < 3 else min(total, _LARGE)):
-        capture.start(size)
-        rows = torch.arange(size, device=batches.tensors_of(inputs)[0].device) % total
-        outputs.append(batches.call(model, batches.take(inputs, rows)))
-        batched = {
-            layer for layer in batched if capture.calls[layer] == 1 and layer not in capture.spoilt
+class Probe:
+    """Makes the plan for a model.
+
+    Args:
+        model: Any module in eval mode.
+        parameters: Its trainable parameters.
+        slow: Those that are to be measured sample by sample in any case.
+        inputs: N samples.
+        losses: What will be measured.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        parameters: list[nn.Parameter],
+        slow: set[nn.Parameter],
+        inputs: Inputs,
+        losses: RowLosses,
+    ) -> None:
+        self._model, self._parameters, self._slow = model, parameters, set(slow)
+        self._inputs, self._losses = inputs, losses
+        self._total = batches.count(inputs)
+        self._sizes = (_SMALL, 3 if self._total < 3 else min(self._total, _LARGE))
+        self._kinds: dict[int, Kind] = {}
+
+    def plan(self) -> Plan:
+        """Try until a plan holds for both batches; each failure rules something out."""
+        for _ in range(_ATTEMPTS):
+            if self._slow.issuperset(self._parameters):
+                break
+            for parameter in self._parameters:
+                parameter.requires_grad_(parameter not in self._slow)
+            try:
+                passes = [self._run(size) for size in self._sizes]
+            except UnwatchableError as error:
+                self._leave_out(error.roots)
+                continue
+            (small, small_out), (large, large_out) = passes
+            if not self._agree(small, large):
+                continue
+            try:
+                if not self._in_order([(small, small_out), (large, large_out)]):
+                    continue
+            except RuntimeError as error:
+                if isinstance(error, torch.OutOfMemoryError | ModelError):
+                    raise
+                break  # Overwritten values, or activations that are to be computed again.
+            _check_independence(small_out, large_out)
+            return Plan(small.steps, self._slow, checked=self._total >= _SMALL)
+        return Plan([], set(self._parameters), checked=True)
+
+    def _run(self, size: int) -> tuple[Watch, Any]:
+        device = batches.tensors_of(self._inputs)[0].device
+        rows = torch.arange(size, device=device) % self._total
+        inputs = batches.take(self._inputs, rows)
+        watched = [p for p in self._parameters if p not in self._slow]
+        watch = Watch(watched, size, data=batches.tensors_of(inputs), kinds=self._kinds)
+        with watch:
+            return watch, batches.call(self._model, inputs)
+
+    def _leave_out(self, roots: set[nn.Parameter]) -> None:
+        self._slow |= roots
+        self._kinds = {}
+
+    def _agree(self, small: Watch, large: Watch) -> bool:
+        """Find the samples in every call; False if something had to be ruled out."""
+        pairs = list(zip(small.steps, large.steps, strict=False))
+        matched = next((k for k, (a, b) in enumerate(pairs) if not same_place(a, b)), len(pairs))
+        rest = [*small.steps[matched:], *large.steps[matched:]]
+        if rest:
+            self._leave_out({root for step in rest for root in step.roots})
+            return False
+        for place, (a, b) in enumerate(pairs):
+            if a.kind == "derived" and a.returned != b.returned:
+                # Spread out for the samples, as a class token is: this is a use.
+                self._kinds = {k: v for k, v in self._kinds.items() if k < place}
+                self._kinds[place] = "use"
+                return False
+        lost = {
+            root
+            for a, b in pairs
+            if a.kind == "use" and not locate(a, self._sizes[0], b, self._sizes[1])
+            for root in a.roots
         }
-        if size <= total:
-            values = losses(outputs[-1], slice(0, size))
-            batched -= _out_of_order(capture, values[0])
-    _check_independence(*outputs)
-    return batched
+        if lost:
+            self._leave_out(lost)
+            return False
+        for a, b in pairs:
+            b.inputs, b.outputs, b.choices = a.inputs, a.outputs, a.choices
+        return True
+
+    def _in_order(self, passes: list[tuple[Watch, Any]]) -> bool:
+        """Check the order of the samples in every use; False if something was ruled out."""
+        plans = [watch.steps for watch, _ in passes]
+        lost: set[nn.Parameter] = set()
+        for watch, outputs in passes:
+            if watch.samples > self._total:
+                continue  # Some samples stand in twice, which a loss with targets cannot.
+            values = self._losses(outputs, slice(0, watch.samples))[0]
+            if values.requires_grad:
+                rows = _Rows(watch)
+                rows.send(values)
+                for use in watch.uses:
+                    if not _settled(use, rows, [steps[use.place] for steps in plans]):
+                        lost |= use.step.roots
+        for watch, _ in passes:
+            for use in watch.uses:
+                if use.gradients and not _measurable(use, [s[use.place] for s in plans]):
+                    lost |= use.step.roots
+        if lost:
+            self._leave_out(lost)
+        return not lost
 
 
-def _out_of_order(capture: Capture, values: Tensor) -> set[nn.Module]:
-    """Return the layers whose row i does not follow the loss of sample i."""
-    if not values.requires_grad:
-        return set()
-    # Powers of two scale exactly, so that no rounding can be taken for disorder.
-    weights = torch.exp2(torch.arange(len(values), dtype=torch.float64, device=values.device) - 3)
-    plain = _row_squares(capture, values.sum(), keep=True)
-    weighted = _row_squares(capture, (values * weights.to(values.dtype)).sum(), keep=False)
-    found = set()
-    for layer, squares in plain.items():
-        expected = squares * weights.square().to(squares.device)
-        if bool(((weighted[layer] - expected).abs() > 0.1 * expected + 1e-300).any()):
-            found.add(layer)
-    return found
+class _Rows:
+    """Collects the gradients of every use for a plain and for a weighted sum of the losses."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.phase: Phase = "ignore"
+        self._watch = watch
+        self.plain: dict[Use, dict[int, Tensor]] = {}
+        self.weighted: dict[Use, dict[int, Tensor]] = {}
+        # Powers of two scale exactly, so that no rounding can be taken for disorder.
+        self.weights = torch.exp2(torch.arange(watch.samples, dtype=torch.float64) - 3)
+        for use in watch.uses:
+            use.listener = self
+
+    def send(self, values: Tensor) -> None:
+        """Send both sums back through the model."""
+        weights = self.weights.to(values.device, values.dtype)
+        for loss, kept in ((values.sum(), self.plain), ((values * weights).sum(), self.weighted)):
+            for use in self._watch.uses:
+                use.gradients = {}
+            self.phase = "rows"
+            torch.autograd.grad(loss, self._watch.leaves(), retain_graph=True, allow_unused=True)
+            self.phase = "ignore"
+            kept.update({use: use.gradients for use in self._watch.uses})
+
+    def arrived(self, use: Use) -> None:
+        """Do nothing: the use keeps its gradients."""
+
+    def follows(self, use: Use, layouts: list[Layout | None]) -> bool:
+        """Say whether every sample's rows follow the weight of its loss."""
+        samples = self._watch.samples
+        found = [layout for layout in layouts if layout is not None]
+        for number, plain in self.plain[use].items():
+            rows = found[number].first(plain, samples).flatten(1).double().square().sum(1)
+            other = found[number].first(self.weighted[use][number], samples)
+            expected = rows * self.weights.square().to(rows.device)
+            off = (other.flatten(1).double().square().sum(1) - expected).abs()
+            if bool((off > 0.1 * expected + 1e-300).any()):
+                return False
+        return True
 
 
-def _row_squares(capture: Capture, loss: Tensor, *, keep: bool) -> dict[nn.Module, Tensor]:
-    capture.phase = "rows"
-    capture.row_squares = {}
-    torch.autograd.grad(loss, capture.sources(), retain_graph=keep, allow_unused=True)
-    return capture.row_squares
+def _settled(use: Use, rows: _Rows, steps: list[Step]) -> bool:
+    """Settle where the samples of a use are, if its gradients allow it."""
+    if use.spoilt:
+        return False
+    if rows.follows(use, use.step.outputs):
+        return True
+    for layout in use.step.choices[1:]:
+        for step in steps:
+            settle(step, layout)
+        if rows.follows(use, use.step.outputs):
+            return True
+    return False
+
+
+def _measurable(use: Use, steps: list[Step]) -> bool:
+    """Say whether a use can be measured by its rule, or else by running it again."""
+    if use.overwritten():
+        return False
+    try:
+        if use.step.rule is not None:
+            use.shares()
+            return True
+    except NotImplementedError:
+        for step in steps:
+            step.rule = None
+    return _runs_again(use)
+
+
+def _runs_again(use: Use) -> bool:
+    """Say whether a function gives for single samples what it gave for all of them."""
+    layouts = [layout for layout in use.step.outputs if layout is not None]
+    try:
+        for sample in (0, use.samples - 1):
+            _, again = use.again(sample)
+            for layout, whole, alone in zip(layouts, use.results, again, strict=True):
+                part = layout.one(whole, sample, use.samples)
+                if part.shape != alone.shape:
+                    return False
+                scale = part.abs().max().clamp_min(1e-6)
+                if bool(((part - alone).abs() > 1e-3 * scale).any()):
+                    return False
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return False
+    return True
 
 
 def _check_independence(small: Any, large: Any) -> None:  # noqa: ANN401

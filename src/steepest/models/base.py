@@ -14,7 +14,11 @@ from steepest.seeds import derive
 
 
 class Builder(Protocol):
-    """Makes a model that maps images [N, channels, H, W] to logits [N, classes]."""
+    """Makes a model that maps images [N, channels, H, W] to logits [N, classes].
+
+    A model for segmentation gives logits [N, classes, H, W], one for volumes takes
+    [N, channels, D, H, W].
+    """
 
     def __call__(self, classes: int, channels: int = 3) -> nn.Module:
         """Make one with fresh weights."""

@@ -18,6 +18,7 @@ from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import entropy
 from steepest.gradnorm.preserve import evaluating
+from steepest.memory import is_out_of_memory
 from steepest.models.fingerprint import fingerprint
 from steepest.pool.values import plain_id
 from steepest.progress import Progress, show_progress
@@ -129,8 +130,8 @@ def _score_batches(
                 try:
                     batch = batch_of(here, batches.take(inputs, rows))
                     value = _checked(strategy.score(batch), here, strategy.name)
-                except torch.OutOfMemoryError:
-                    if rows.stop - rows.start == 1:
+                except (RuntimeError, MemoryError) as error:
+                    if rows.stop - rows.start == 1 or not is_out_of_memory(error):
                         raise
                     in_flight = (rows.stop - rows.start) // 2
                     torch.cuda.empty_cache()

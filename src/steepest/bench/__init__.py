@@ -1,0 +1,1 @@
+"""Performance, as ratios measured side by side in one process."""

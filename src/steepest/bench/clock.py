@@ -1,0 +1,84 @@
+"""What time is measured with, and how pieces of work take turns."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+
+_SHORTEST_SECONDS = 0.1
+_MOST_CALLS = 200
+
+
+def _nothing() -> None:
+    """Wait for nothing: a CPU's work is done when a call returns."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds, and how to wait until the device is done.
+
+    Attributes:
+        kind: ``"wall"``, or ``"cpu"`` for the time that this process held a core.
+        now: Returns seconds.
+        wait: Returns once all work that was given to the device is done.
+    """
+
+    kind: str = "wall"
+    now: Callable[[], float] = time.perf_counter
+    wait: Callable[[], None] = _nothing
+
+    def seconds_of(self, work: Callable[[], object], calls: int = 1) -> float:
+        """Return the seconds of one call, measured over several in a row."""
+        self.wait()
+        start = self.now()
+        for _ in range(calls):
+            work()
+        self.wait()
+        return (self.now() - start) / calls
+
+    def calls_for(self, work: Callable[[], object]) -> int:
+        """Return how many calls in a row are long enough to be timed."""
+        seconds = self.seconds_of(work)
+        if seconds >= _SHORTEST_SECONDS:
+            return 1
+        return min(_MOST_CALLS, math.ceil(_SHORTEST_SECONDS / max(seconds, 1e-9)))
+
+
+def choose_clock(device: torch.device, threads: int) -> Clock:
+    """Return the clock that other work on the machine disturbs least.
+
+    A single CPU thread is timed by the core time it was given. With several threads that would
+    count those that wait, and a GPU's work takes none of it: both are timed by the wall clock.
+    """
+    if device.type == "cuda":
+        return Clock(wait=lambda: torch.cuda.synchronize(device))
+    return Clock("cpu", time.process_time) if threads == 1 else Clock()
+
+
+def turns(names: list[str], rounds: int) -> Iterator[str]:
+    """Yield each name once per round, each round beginning with another one.
+
+    What comes right after a heavy piece of work finds a hot and full machine; nobody shall always
+    be the one.
+    """
+    for turn in range(rounds):
+        start = turn % max(len(names), 1)
+        yield from names[start:] + names[:start]
+
+
+def best_in_turns(
+    work: Mapping[str, Callable[[], object]], rounds: int, clock: Clock
+) -> dict[str, float]:
+    """Return the best seconds per call of each piece of work, measured in turns."""
+    calls: dict[str, int] = {}
+    for name, run in work.items():
+        run()
+        calls[name] = clock.calls_for(run)
+    best = dict.fromkeys(work, math.inf)
+    for name in turns(list(work), rounds):
+        best[name] = min(best[name], clock.seconds_of(work[name], calls[name]))
+    return best

@@ -1,0 +1,154 @@
+"""What a measurement is on disk: every number with its command, versions and hardware."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from steepest.errors import InputError
+from steepest.files import write_atomically
+from steepest.tables import from_table, to_table
+
+SCHEMA = 1
+
+Status = Literal["measured", "unsupported", "out-of-memory", "absent", "failed", "unfinished"]
+"""How it went; all but the first say why in their note, and hold fewer numbers."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One contender on one workload.
+
+    Attributes:
+        contender: Its name.
+        status: How it went.
+        note: What to know of it, or why there are no numbers.
+        samples: Samples per call.
+        calls: Calls per timing.
+        round_seconds: Seconds per sample in each round.
+        seconds_per_sample: The best of them.
+        samples_per_second: Its inverse.
+        time_ratio: Seconds per sample as a multiple of the plain pass.
+        peak_mib: Peak memory of a call above the resting state.
+        memory_ratio: Peak memory as a multiple of the plain pass.
+        relative_error: The largest against double precision; None where no norms are made.
+    """
+
+    contender: str
+    status: Status
+    note: str = ""
+    samples: int | None = None
+    calls: int | None = None
+    round_seconds: tuple[float, ...] = ()
+    seconds_per_sample: float | None = None
+    samples_per_second: float | None = None
+    time_ratio: float | None = None
+    peak_mib: float | None = None
+    memory_ratio: float | None = None
+    relative_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How time grows with the batch and with the pool, for one contender.
+
+    Attributes:
+        contender: Its name.
+        batches: Batch sizes.
+        batch_seconds: The best seconds per sample at each of them.
+        pools: Numbers of samples, in batches of the workload's size; the batch is repeated.
+        pool_seconds: The best seconds in total for each of them.
+        pool_exponent: The slope of log seconds over log samples: 1 is linear.
+    """
+
+    contender: str
+    batches: tuple[int, ...]
+    batch_seconds: tuple[float, ...]
+    pools: tuple[int, ...]
+    pool_seconds: tuple[float, ...]
+    pool_exponent: float
+
+
+@dataclass(frozen=True)
+class WorkloadResult:
+    """All contenders on one workload.
+
+    Attributes:
+        workload: Its name.
+        parameters: Trainable parameters of the model.
+        sample_shape: One sample's shape.
+        batch: Samples at a time (n).
+        layout: Memory layout of the model and the batch.
+        checked: Samples compared with double precision.
+        measurements: One per contender.
+        growth: If asked for.
+        note: Why nothing was measured, if so.
+    """
+
+    workload: str
+    parameters: int
+    sample_shape: tuple[int, ...]
+    batch: int
+    layout: str
+    checked: int
+    measurements: tuple[Measurement, ...]
+    growth: tuple[Growth, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """A whole run of ``steepest bench gradnorm``.
+
+    Attributes:
+        schema: The form of this table.
+        command: What was typed.
+        environment: Versions and hardware.
+        device: ``"cpu"`` or ``"cuda"``.
+        precision: How products are computed on all sides.
+        threads: CPU threads.
+        clock: ``"wall"``, or ``"cpu"`` for the time that the process held a core.
+        rounds: Interleaved rounds; the best counts.
+        seed: Decides weights and inputs.
+        complete: False after Ctrl-C, and as long as the run goes on.
+        workloads: One per model.
+    """
+
+    schema: int
+    command: str
+    environment: Mapping[str, Any]
+    device: str
+    precision: str
+    threads: int
+    clock: str
+    rounds: int
+    seed: int
+    complete: bool
+    workloads: tuple[WorkloadResult, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON.
+
+        Raises:
+            InputError: If the file cannot be written.
+        """
+        text = json.dumps(to_table(self), indent=1, allow_nan=False, ensure_ascii=False)
+        write_atomically(path, text + "\n")
+
+
+def read_result(path: Path) -> BenchResult:
+    """Read what ``save`` wrote, checked field by field.
+
+    Raises:
+        InputError: If the file is not of this form.
+    """
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as a bench result ({error})") from error
+    if not isinstance(table, dict) or table.get("schema") != SCHEMA:
+        raise InputError(f"{path} is no bench result of schema {SCHEMA}: measure again")
+    return from_table(BenchResult, table, path.name)

@@ -1,0 +1,27 @@
+"""Measure performance as ratios side by side in one process, so that any machine can tell."""
+
+from __future__ import annotations
+
+import argparse
+
+from steepest.cli import bench_gradnorm
+
+NAME = "bench"
+HELP = "measure speed, memory and precision beside alternatives"
+
+_BENCHES = (bench_gradnorm,)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the measurements, one sub-command each."""
+    benches = parser.add_subparsers(title="measurements", metavar="WHAT", required=True)
+    for bench in _BENCHES:
+        sub = benches.add_parser(bench.NAME, help=bench.HELP, description=bench.__doc__)
+        bench.add_arguments(sub)
+        sub.set_defaults(execute_bench=bench.execute)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the measurement that was named."""
+    code: int = arguments.execute_bench(arguments)
+    return code

@@ -1,0 +1,127 @@
+"""Time, memory and error of exact per-sample gradient norms beside a plain pass and peers.
+
+All contenders are measured in turns within one process, in the same precision and layout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steepest.cli.arguments import add_quiet
+from steepest.errors import InputError
+
+if TYPE_CHECKING:
+    from steepest.bench.gradnorm import Settings
+
+NAME = "gradnorm"
+HELP = "per-sample gradient norms beside a plain forward and backward pass"
+
+_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class _Size:
+    """How much is measured where nothing else was said."""
+
+    models: tuple[str, ...] | None = None
+    batch: int | None = None
+    rounds: int = 5
+
+
+_SMOKE = _Size(("cifar-resnet18",), batch=2, rounds=1)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("--models", metavar="A,B", help="workloads (default: all seven)")
+    parser.add_argument(
+        "--contenders", metavar="X,Y", help="by name (default: all; plain is added)"
+    )
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default) or cuda")
+    parser.add_argument("--batch", type=int, metavar="N", help="samples at a time")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads")
+    parser.add_argument("--rounds", type=int, metavar="N", help="the best of them counts")
+    parser.add_argument(
+        "--precision",
+        choices=("fp32", "tf32", "bf16"),
+        help="on all sides (default: fp32 on a CPU, tf32 on a GPU)",
+    )
+    parser.add_argument("--channels-last", action="store_true", help="layout on all sides")
+    parser.add_argument("--compiled", action="store_true", help="add the compiled contenders")
+    parser.add_argument(
+        "--growth", action="store_true", help="how time grows with the batch and the pool, too"
+    )
+    parser.add_argument("--smoke", action="store_true", help="tiny: does it run at all?")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
+    add_quiet(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from steepest.bench.gradnorm import GradnormBench
+    from steepest.bench.table import describe_result
+    from steepest.files import check_writable
+    from steepest.progress import show_progress
+
+    settings = _settings(arguments)
+    out: Path | None = arguments.out
+    if out is not None:
+        check_writable(out)
+    bench = GradnormBench(settings, show_progress(enabled=not arguments.quiet))
+    try:
+        result = bench.run(None if out is None else lambda known: known.save(out))
+    except KeyboardInterrupt:
+        known = bench.result()
+        print(describe_result(known))
+        if out is not None:
+            known.save(out)
+        kept = "" if out is None else f"; what was measured so far is in {out}"
+        print(f"steepest: stopped{kept}", file=sys.stderr)
+        return _INTERRUPTED
+    print(describe_result(result))
+    if out is not None:
+        print(f"\nNumbers: {out}")
+    return 0
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    import torch
+
+    from steepest.bench.contenders.base import COMPILED, STANDARD
+    from steepest.bench.gradnorm import Settings
+    from steepest.bench.workloads import WORKLOADS
+    from steepest.devices import choose_device
+
+    smoke = _SMOKE if arguments.smoke else _Size()
+    device = choose_device(arguments.device)
+    contenders = _names("--contenders", arguments.contenders, STANDARD)
+    if arguments.compiled:
+        contenders = tuple(dict.fromkeys((*contenders, *COMPILED)))
+    return Settings(
+        _names("--models", arguments.models, smoke.models or WORKLOADS),
+        contenders,
+        device,
+        arguments.precision or ("tf32" if device.type == "cuda" else "fp32"),
+        torch.get_num_threads() if arguments.threads is None else arguments.threads,
+        smoke.rounds if arguments.rounds is None else arguments.rounds,
+        smoke.batch if arguments.batch is None else arguments.batch,
+        channels_last=arguments.channels_last,
+        growth=arguments.growth,
+        seed=arguments.seed,
+        command=shlex.join(["steepest", *sys.argv[1:]]),
+    )
+
+
+def _names(option: str, text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    if text is None:
+        return default
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InputError(f"{option} {text!r}: give names separated by commas")
+    return names

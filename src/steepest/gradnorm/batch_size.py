@@ -1,0 +1,52 @@
+"""How many samples fit into memory at once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.inputs import Inputs
+from steepest.memory import free_bytes
+
+_SHARE = 0.4
+"""How much of the free memory a batch may take; estimates are not exact."""
+
+_ROOM = 2.0
+"""What a batch takes at its peak, over the activations that a forward pass keeps."""
+
+_MOST = {"cpu": 64, "cuda": 1024}
+"""Beyond this a larger batch is not faster."""
+
+
+def samples_that_fit(engine: Engine, inputs: Inputs) -> int:
+    """Estimate how many samples fit, from what one of them needs.
+
+    Args:
+        engine: Will measure them.
+        inputs: N samples.
+
+    Returns:
+        At least 1, at most N.
+    """
+    total = batches.count(inputs)
+    needed = _ROOM * bytes_kept(engine, batches.take(inputs, slice(0, 1)))
+    fit = int(_SHARE * free_bytes(engine.device) / max(1.0, needed))
+    return max(1, min(fit, total, _MOST.get(engine.device.type, 64)))
+
+
+def bytes_kept(engine: Engine, inputs: Inputs) -> int:
+    """Return how many bytes a forward pass keeps for its backward pass."""
+    kept: dict[int, int] = {}
+    weights = {p.untyped_storage().data_ptr() for p in engine.model.parameters()}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        engine.forward(inputs)
+    return sum(kept.values())

@@ -1,0 +1,41 @@
+"""What a model must be before its gradients can be measured."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from steepest.errors import ModelError, NonFiniteError
+
+
+def check_mode(model: nn.Module) -> None:
+    """Raise if a layer trains, or looks at the whole batch.
+
+    Raises:
+        ModelError: Names the layer.
+    """
+    for path, module in model.named_modules():
+        where = f"layer {path!r} ({type(module).__name__})" if path else "the model"
+        if module.training:
+            raise ModelError(f"{where} is in training mode: call model.eval() first")
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:  # noqa: SLF001
+            raise ModelError(
+                f"{where} normalises by batch statistics even in eval mode, so a per-sample "
+                "gradient is not defined: build it with track_running_stats=True"
+            )
+
+
+def check_weights(parameters: dict[str, nn.Parameter]) -> None:
+    """Raise if a weight cannot be computed with.
+
+    Raises:
+        ModelError: If one has no shape yet.
+        NonFiniteError: If one holds NaN or infinity.
+    """
+    for name, parameter in parameters.items():
+        if nn.parameter.is_lazy(parameter):
+            raise ModelError(f"the weight {name!r} has no shape yet: run the model once first")
+        if not bool(torch.isfinite(parameter.detach()).all()):
+            raise NonFiniteError(
+                f"the weight {name!r} holds NaN or infinity: train again or load other weights"
+            )

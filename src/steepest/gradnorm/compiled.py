@@ -1,0 +1,106 @@
+"""A whole measurement as one compiled program: forward, backward and every layer's norm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.losses import Loss, resolve
+
+Program = Callable[..., tuple[Tensor, Tensor]]
+"""Takes the tensors of a batch; returns squared norms [N, P] and whether sums cancelled."""
+
+_WARM_UP = 3
+
+
+class Compiled:
+    """Measures batches by a program made for their shape.
+
+    The program is traced from what the engine itself does, so that it computes the same for any
+    module that the engine can watch. Where that is not the case, or sums cancelled, the engine
+    measures the batch.
+
+    Args:
+        engine: Measures what no program can.
+        loss: A name or a callable.
+    """
+
+    def __init__(self, engine: Engine, loss: Loss) -> None:
+        self._engine, self._loss = engine, loss
+        self._programs: dict[object, Program | None] = {}
+
+    def __call__(self, inputs: Inputs, targets: Tensor | None) -> Tensor:
+        """Return squared norms [N, P] of a batch."""
+        given = batches.detached(inputs)
+        tensors = [t for t in pytree.tree_leaves((given, targets)) if t is not None]
+        key = tuple((t.shape, t.dtype, t.device, t.stride()) for t in tensors)
+        if key not in self._programs:
+            self._programs[key] = self._program(given, targets, tensors)
+        program = self._programs[key]
+        if program is not None:
+            squares, cancelled = program(*tensors)
+            if not bool(cancelled):
+                return squares.clone()
+        losses = resolve(self._loss, targets, batches.count(inputs))
+        _, (squares,) = self._engine.squared_norms(given, losses)
+        return squares
+
+    def _program(
+        self, inputs: Inputs, targets: Tensor | None, tensors: list[Tensor]
+    ) -> Program | None:
+        """Trace, compile and record the measurement of a batch; None if it cannot be traced."""
+        losses = resolve(self._loss, targets, batches.count(inputs))
+        self._engine.squared_norms(inputs, losses)  # Makes the plan, and shows what cancels.
+        if self._engine.slow_names():
+            return None
+        values, nest = pytree.tree_flatten(inputs)
+
+        def measure(*flat: Tensor) -> tuple[Tensor, Tensor]:
+            batch = pytree.tree_unflatten(list(flat[: len(values)]), nest)
+            labels = None if targets is None else flat[-1]
+            unchecked = resolve(self._loss, labels, batches.count(batch), checked=False)
+            return self._engine.traceable(batch, unchecked)
+
+        with self._engine.tracing():
+            traced = make_fx(measure)(*tensors)
+        traced.graph.eliminate_dead_code()
+        traced.recompile()
+        compiled = torch.compile(traced, dynamic=False, fullgraph=True)
+        if self._engine.device.type == "cuda":
+            return _Recorded(compiled, tensors)
+        return torch.no_grad()(compiled)
+
+
+class _Recorded:
+    """A program as one CUDA graph: a batch costs one launch.
+
+    Args:
+        program: Takes the tensors of a batch.
+        tensors: A batch of the shape that it will be given.
+    """
+
+    def __init__(self, program: Program, tensors: list[Tensor]) -> None:
+        self._tensors = [tensor.clone() for tensor in tensors]
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.no_grad(), torch.cuda.stream(side):
+            for _ in range(_WARM_UP):
+                program(*self._tensors)
+        torch.cuda.current_stream().wait_stream(side)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(self._graph):
+            self._results = program(*self._tensors)
+
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the program returns for a batch; overwritten by the next."""
+        for mine, given in zip(self._tensors, tensors, strict=True):
+            mine.copy_(given)
+        self._graph.replay()
+        return self._results

@@ -1,0 +1,102 @@
+"""Parameters that have to be measured together, and how their shares add up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from steepest.gradnorm.routes import Routes, chunks
+from steepest.gradnorm.shares import Share, squares_of_sum
+from steepest.gradnorm.sources import Source, spans_are_disjoint
+
+Squares = dict[nn.Parameter, Tensor]
+
+
+class Component:
+    """Sources that hang together, and what has arrived for them.
+
+    Most often one parameter with one use. A weight used twice has two shares, which are added
+    before they are squared; sources made of parameters pass their gradients on to these.
+
+    Attributes:
+        sources: The sources, in the order in which they came to be.
+        pending: How many uses have not reported yet.
+    """
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self.pending = 0
+        self._shares: dict[Source, list[Share]] = defaultdict(list)
+
+    def add(self, source: Source, share: Share) -> None:
+        """Keep what one use adds to the gradients of a source."""
+        self._shares[source].append(share)
+
+    def take(self, routes: Routes) -> Squares:
+        """Return the squared norms [N] of the parameters, and let go of the shares."""
+        shares, self._shares = self._shares, defaultdict(list)
+        if not shares:
+            return {}
+        roots = {root for source in shares for root in source.roots()}
+        if len(roots) == 1 and spans_are_disjoint(list(shares)):
+            totals = [squares_of_sum(found, routes).double() for found in shares.values()]
+            return {roots.pop(): torch.stack(totals).sum(0)}
+        routes.note("instantiate")
+        return self._by_building(shares)
+
+    def _by_building(self, shares: dict[Source, list[Share]]) -> Squares:
+        """Build the gradients of a few samples at a time, and send them back to the parameters."""
+        samples = next(iter(shares.values()))[0].samples
+        floats = sum(source.tensor.numel() for source in self.sources)
+        parts: dict[nn.Parameter, list[Tensor]] = defaultdict(list)
+        for rows in chunks(samples, floats):
+            built = {s: torch.stack([f.dense(rows) for f in found]).sum(0)
+                     for s, found in shares.items()}  # fmt: skip
+            for source in reversed(self.sources):
+                if source in built and source.parameter is None:
+                    for parent, gradients in _passed_on(source, built.pop(source)):
+                        built[parent] = built[parent] + gradients if parent in built else gradients
+            for source, gradients in built.items():
+                if source.parameter is not None:
+                    squares = gradients.reshape(len(gradients), -1).double().square().sum(1)
+                    parts[source.parameter].append(squares)
+        return {parameter: torch.cat(found) for parameter, found in parts.items()}
+
+
+def _passed_on(source: Source, gradients: Tensor) -> Iterable[tuple[Source, Tensor]]:
+    """Send per-sample gradients [n, *shape] of a source back to what it was made of."""
+    if source.origin is None:
+        return
+    inputs = [parent.tensor for parent in source.parents]
+    rows = [
+        torch.autograd.grad(
+            source.origin, inputs, gradient.to(source.origin.dtype),
+            retain_graph=True, allow_unused=True,
+        )
+        for gradient in gradients
+    ]  # fmt: skip
+    for parent, column in zip(source.parents, zip(*rows, strict=True), strict=True):
+        if column[0] is not None:
+            yield parent, torch.stack(column)
+
+
+def group(sources: Iterable[Source]) -> dict[Source, Component]:
+    """Put sources into one component that share a parameter."""
+    found: dict[Source, Component] = {}
+    by_root: dict[nn.Parameter, Component] = {}
+    for source in sources:
+        touched = [by_root[root] for root in source.roots() if root in by_root]
+        component = touched[0] if touched else Component()
+        for other in touched[1:]:
+            if other is not component:
+                component.sources.extend(other.sources)
+                found.update(dict.fromkeys(other.sources, component))
+        component.sources.append(source)
+        found[source] = component
+        by_root.update({root: component for one in component.sources for root in one.roots()})
+    for component in set(found.values()):
+        component.sources.sort(key=lambda source: source.step)
+    return found

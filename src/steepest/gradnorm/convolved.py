@@ -1,0 +1,138 @@
+"""Gradients of a convolution's kernel: sums of outer products with the patches under it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from steepest.gradnorm import kernels
+from steepest.gradnorm.outer import Outer, cancelled, gram_total
+from steepest.gradnorm.patches import Geometry, patch_gram, patch_rows, patches
+from steepest.gradnorm.routes import Routes, chunks
+from steepest.gradnorm.shares import Share, sum_of_squares
+
+_WIDE_ROW = 64
+"""A row of taps has to be so wide to make a good product."""
+
+_COPY = 10
+"""A copied number costs as much as so many multiplications: copies are bound by memory."""
+
+
+class Convolved(Share):
+    """Gradients of a kernel [O, C / G, *taps] that moved over an input.
+
+    Args:
+        x: The input [N, F, C, *S], F frames a sample.
+        g: The gradient of the output [N, F, O, *T].
+        geometry: How the kernel moves.
+        shape: The kernel's shape.
+    """
+
+    def __init__(self, x: Tensor, g: Tensor, geometry: Geometry, shape: torch.Size) -> None:
+        self.samples, self.shape = len(x), shape
+        self._x, self._g, self._geometry = x, g, geometry
+
+    def squares(self, routes: Routes) -> Tensor:
+        """Return squared norms [N]."""
+        costs = self._costs(fused=routes.fused(self._x, self._g))
+        key = f"convolution {self._geometry} {list(self._x.shape[1:])} {list(self._g.shape[1:])}"
+        key = f"{key} {self._x.dtype} {self._x.device.type}"
+        route = routes.pick(key, costs, lambda name: self._by(name, routes))
+        return self._by(route, routes)
+
+    def dense(self, rows: slice) -> Tensor:
+        """Build gradients [n, *shape]."""
+        return self._patches(rows).dense(slice(None))
+
+    def _costs(self, *, fused: bool) -> dict[str, float]:
+        """Count multiplications, and copies as some."""
+        frames, out_channels, *out = self._g.shape[1:]
+        pixels = self._geometry_pixels()
+        positions = torch.Size(out).numel()
+        fan_in = self.shape[1:].numel()
+        fan_out = out_channels // self._geometry.groups
+        gradient = frames * positions * fan_in * fan_out
+        gram = (frames * positions) ** 2 * (fan_in + fan_out)
+        groups = self._geometry.groups
+        costs: dict[str, float] = {
+            "patches": groups * (_COPY * fan_in * frames * positions + min(gradient, gram))
+        }
+        if groups != 1 or frames != 1:
+            return costs
+        taps = self._geometry.taps
+        if fused:
+            by_gram = kernels.prefer_gram(positions, fan_in // taps, fan_out, taps)
+            return {"fused": float(by_gram), "fused-gram": float(not by_gram)}
+        costs["pixels"] = pixels**2 * self.shape[1] + positions**2 * (fan_out + _COPY * taps)
+        if self.shape[1] * self._geometry.kernel[-1] >= _WIDE_ROW and gradient < gram:
+            costs["rows"] = _COPY * fan_in // taps * self._geometry.kernel[-1] * pixels + gradient
+        return costs
+
+    def _geometry_pixels(self) -> int:
+        sides = zip(self._x.shape[3:], self._geometry.padding, strict=True)
+        return torch.Size([size + sum(pair) for size, pair in sides]).numel()
+
+    def _by(self, route: str, routes: Routes) -> Tensor:
+        if route.startswith("fused"):
+            return self._fused(route == "fused-gram", routes)
+        out = self._g.shape[3:]
+        frames = self._x.shape[1]
+        floats = self.shape[1:].numel() * self._geometry.groups * out.numel() * frames
+        parts = []
+        for rows in chunks(self.samples, floats):
+            if route == "patches":
+                parts.append(self._patches(rows).squares(_Quiet(routes)))
+                continue
+            x, y = self._geometry.pad(self._x[rows, 0]), self._g[rows, 0]
+            if route == "pixels":
+                parts.append(_pixel_squares(self._geometry, x, y, routes))
+            else:
+                y = y.flatten(2)
+                rows_of_taps = patch_rows(self._geometry, x, out)
+                squares = [sum_of_squares(y @ row.transpose(1, 2)) for row in rows_of_taps]
+                parts.append(torch.stack(squares).sum(0))
+        return torch.cat(parts)
+
+    def _patches(self, rows: slice) -> Outer:
+        x, g = self._x[rows], self._g[rows]
+        samples, frames, groups = len(x), x.shape[1], self._geometry.groups
+        out = g.shape[3:]
+        cut = patches(self._geometry, self._geometry.pad(x.flatten(0, 1)), out)
+        cut = cut.reshape(samples, frames, *cut.shape[1:]).transpose(3, 4)
+        # [N, F, G, T, K] and [N, F, G, T, O]: frames are more positions.
+        y = g.reshape(samples, frames, groups, -1, out.numel()).transpose(3, 4)
+        if frames == 1:
+            return Outer(cut[:, 0], y[:, 0], self.shape)
+        return Outer(cut.transpose(1, 2).flatten(2, 3), y.transpose(1, 2).flatten(2, 3), self.shape)
+
+    def _fused(self, gram: bool, routes: Routes) -> Tensor:
+        shape, x = self._geometry, self._x[:, 0]
+        padding = [before for before, _ in shape.padding]
+        if any(before != after for before, after in shape.padding):
+            x, padding = shape.pad(x), [0] * len(padding)
+        total, size = kernels.convolution_squares(
+            x, self._g[:, 0], shape.kernel, shape.stride, padding, shape.dilation,
+            routes.tf32, gram,
+        )  # fmt: skip
+        if gram:
+            routes.doubt(cancelled(total, size, self._g.shape[3:].numel()))
+        return total.clamp_min(0)
+
+
+def _pixel_squares(geometry: Geometry, x: Tensor, g: Tensor, routes: Routes) -> Tensor:
+    """Return squares [N] from products of pixels, for a padded input and g [N, O, *T]."""
+    out = g.shape[2:]
+
+    def grams(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        g = g.flatten(2)
+        return patch_gram(geometry, x, out)[:, None], (g.transpose(1, 2) @ g)[:, None]
+
+    return gram_total(grams, x, g, routes)
+
+
+class _Quiet(Routes):
+    """Picks for a part of a call without being noted as its route."""
+
+    def __init__(self, outer: Routes) -> None:
+        super().__init__()
+        self.place, self.careful, self.doubts = outer.place, outer.careful, outer.doubts

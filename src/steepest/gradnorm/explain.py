@@ -1,0 +1,154 @@
+"""Where the time of a gradient norm goes, layer by layer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.losses import Loss, resolve
+from steepest.gradnorm.precision import Precision
+from steepest.gradnorm.preserve import preserved_buffers
+from steepest.gradnorm.rules import function_name
+from steepest.gradnorm.uses import Use
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What one use of parameters costs to measure.
+
+    Attributes:
+        parameters: The names of the parameters.
+        function: The torch function that takes them.
+        route: How the largest of them is measured.
+        given: Shapes of what the function is given.
+        returned: Shapes of what it returns.
+        seconds: The time that the rule takes.
+        share: The same, as a share of the whole measurement.
+        scratch_bytes: Memory taken meanwhile; None where the device does not tell.
+    """
+
+    parameters: tuple[str, ...]
+    function: str
+    route: str
+    given: tuple[tuple[int, ...], ...]
+    returned: tuple[tuple[int, ...], ...]
+    seconds: float
+    share: float
+    scratch_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a model's gradient norms are measured.
+
+    Attributes:
+        layers: One entry per use of parameters, in the order of the forward pass.
+        slow: The parameters for which the whole model is run sample by sample.
+        seconds: The time of the whole measurement, forward and backward included.
+        samples: The number of samples in the batch.
+    """
+
+    layers: tuple[LayerCost, ...]
+    slow: tuple[str, ...]
+    seconds: float
+    samples: int
+
+    def __str__(self) -> str:
+        """Return a table for people."""
+        lines = [("parameters", "function", "route", "returns", "time", "scratch")]
+        for layer in self.layers:
+            first = layer.parameters[0] if layer.parameters else "–"
+            more = len(layer.parameters) - 1
+            scratch = (
+                "–" if layer.scratch_bytes is None else f"{layer.scratch_bytes / 2**20:.1f} MiB"
+            )
+            shapes = ", ".join("×".join(map(str, shape)) for shape in layer.returned)
+            name = f"{first} +{more}" if more > 0 else first
+            line = (name, layer.function, layer.route, shapes, f"{layer.share:.1%}", scratch)
+            lines.append(line)
+        widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+        rows = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip()
+                for line in lines]  # fmt: skip
+        rest = 1 - sum(layer.share for layer in self.layers)
+        rows.append(f"forward, backward and the rest: {rest:.1%} of {self.seconds * 1e3:.1f} ms "
+                    f"for {self.samples} samples")  # fmt: skip
+        if self.slow:
+            rows.append(f"sample by sample through the whole model: {', '.join(self.slow)}")
+        return "\n".join(rows)
+
+
+def explain(
+    model: nn.Module, inputs: Inputs, loss: Loss = "entropy", *, precision: Precision = "tf32"
+) -> Explanation:
+    """Measure a batch, and say how and at what cost each layer was measured.
+
+    Args:
+        model: Any module in eval mode.
+        inputs: N samples on the model's device.
+        loss: A loss that needs no labels.
+        precision: In what precision to multiply.
+    """
+    total = batches.count(inputs)
+    losses = resolve(loss, None, total)
+    engine = Engine(model, precision=precision)
+    with preserved_buffers(engine.model):
+        engine.squared_norms(inputs, losses)  # Warms up, and makes the plan.
+        costs: dict[Use, tuple[float, int | None, str]] = {}
+        engine.observer = _observer(engine, costs)
+        seconds = _timed(engine, lambda: engine.squared_norms(inputs, losses))
+    layers = tuple(
+        _layer_cost(engine, use, costs[use], seconds)
+        for use in sorted(costs, key=lambda use: use.place)
+    )
+    return Explanation(layers, tuple(engine.slow_names()), seconds, total)
+
+
+def _layer_cost(
+    engine: Engine, use: Use, cost: tuple[float, int | None, str], seconds: float
+) -> LayerCost:
+    roots = {root for source in use.sources for root in source.roots()}
+    return LayerCost(
+        parameters=tuple(engine.names_of(roots)),
+        function=function_name(use.step.function),
+        route=cost[2],
+        given=tuple(tuple(s) for s in use.step.given if s is not None),
+        returned=tuple(tuple(r.shape) for r in use.results),
+        seconds=cost[0],
+        share=cost[0] / seconds,
+        scratch_bytes=cost[1],
+    )
+
+
+def _observer(
+    engine: Engine, costs: dict[Use, tuple[float, int | None, str]]
+) -> Callable[[Use, Callable[[], None]], None]:
+    cuda = engine.device.type == "cuda"
+
+    def observe(use: Use, work: Callable[[], None]) -> None:
+        before = 0
+        if cuda:
+            torch.cuda.reset_peak_memory_stats(engine.device)
+            before = torch.cuda.memory_allocated(engine.device)
+        seconds = _timed(engine, work)
+        peak = torch.cuda.max_memory_allocated(engine.device) - before if cuda else None
+        costs[use] = (seconds, peak, engine.route_at(use.place))
+
+    return observe
+
+
+def _timed(engine: Engine, work: Callable[[], object]) -> float:
+    cuda = engine.device.type == "cuda"
+    if cuda:
+        torch.cuda.synchronize(engine.device)
+    start = time.perf_counter()
+    work()
+    if cuda:
+        torch.cuda.synchronize(engine.device)
+    return time.perf_counter() - start

@@ -1,0 +1,105 @@
+"""Turn gradients into squared norms the moment they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from steepest.gradnorm.components import Squares, group
+from steepest.gradnorm.routes import Routes
+from steepest.gradnorm.uses import Phase, Use
+from steepest.gradnorm.watch import Watch
+
+Observer = Callable[[Use, Callable[[], None]], None]
+"""Is given each use with the work that measures it, and has to do that work."""
+
+
+class Meter:
+    """Measures the uses of one forward pass, for one loss after the other.
+
+    Args:
+        watch: The forward pass.
+        routes: Chooses among exact routes.
+        observer: Looks on, if given.
+
+    Attributes:
+        phase: What arriving gradients are for.
+        squares: The squared norms [N] found so far, by parameter.
+        missed: The parameters that this cannot speak for.
+    """
+
+    def __init__(self, watch: Watch, routes: Routes, observer: Observer | None = None) -> None:
+        self._watch, self._routes, self._observer = watch, routes, observer
+        self._components = group(watch.sources)
+        self._keep = False
+        self.phase: Phase = "forward"
+        self.squares: Squares = {}
+        self.missed: set[nn.Parameter] = set()
+        for use in watch.uses:
+            use.listener = self
+
+    def measure(self, loss: Tensor, *, keep: bool) -> tuple[Squares, set[nn.Parameter]]:
+        """Send one loss back; return squared norms [N], and who has none.
+
+        Args:
+            loss: A number.
+            keep: Whether another loss follows on the same forward pass.
+        """
+        self.squares, self.missed, self._keep = {}, set(), keep
+        for component in self._components.values():
+            component.pending = 0
+        for use in self._watch.uses:
+            use.gradients = {}
+            for source in use.sources:
+                self._components[source].pending += 1
+        leaves = self._watch.leaves()
+        if not leaves:
+            return {}, set()
+        self.phase = "measure"
+        found: Sequence[Tensor | None] = torch.autograd.grad(
+            loss, leaves, retain_graph=keep, allow_unused=True
+        )
+        self.phase = "ignore"
+        for use in self._watch.uses:
+            if len(use.results) > 1 and use.gradients:
+                self._reduce(use)
+        for component in set(self._components.values()):
+            self.squares.update(component.take(self._routes))
+        stray = {id(leaf) for leaf, g in zip(leaves, found, strict=True) if g is not None}
+        for source in self._watch.sources:
+            if id(source.tensor) in stray:
+                self.missed |= source.roots()
+        return {p: s for p, s in self.squares.items() if p not in self.missed}, self.missed
+
+    def arrived(self, use: Use) -> None:
+        """Measure a use whose only result has got its gradient."""
+        if self.phase != "measure" or len(use.results) > 1:
+            return
+        if self._observer is None:
+            self._reduce(use)
+        else:
+            self._observer(use, lambda: self._reduce(use))
+
+    def _reduce(self, use: Use) -> None:
+        self._routes.place = use.place
+        roots = {root for source in use.sources for root in source.roots()}
+        if use.spoilt or use.overwritten():
+            self.missed |= roots
+            return
+        self._routes.taken.pop(use.place, None)
+        try:
+            shares = use.shares(fused=self._routes.sums_fused)
+        except NotImplementedError:
+            self.missed |= roots
+            return
+        use.gradients = {}
+        if not self._keep:
+            use.release()
+        for source, share in shares:
+            component = self._components[source]
+            component.add(source, share)
+            component.pending -= 1
+            if component.pending == 0:
+                self.squares.update(component.take(self._routes))

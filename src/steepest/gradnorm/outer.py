@@ -1,0 +1,120 @@
+"""Gradients that are sums of outer products, as those of linear layers and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from steepest.gradnorm import kernels
+from steepest.gradnorm.routes import Routes, chunks
+from steepest.gradnorm.shares import Share, sum_of_squares, wide
+
+_CANCELLED = 0.02
+"""Below this share of what unrelated terms would add up to, a sum counts as cancelled."""
+
+
+class Outer(Share):
+    """Gradients Σ_t g_t a_tᵀ over positions t, group by group.
+
+    Args:
+        a: What the weight is multiplied with [N, G, T, K].
+        g: The gradient of the result [N, G, T, O].
+        shape: The weight's shape, [G · O, K] when flattened.
+        transposed: Whether the weight is [K, O] instead.
+    """
+
+    def __init__(
+        self, a: Tensor, g: Tensor, shape: torch.Size, *, transposed: bool = False
+    ) -> None:
+        self.samples, self.shape = len(a), shape
+        self._a, self._g, self._transposed = a, g, transposed
+
+    def squares(self, routes: Routes) -> Tensor:
+        """Return squared norms [N]."""
+        a, g = self._a, self._g
+        groups, positions, fan_in, fan_out = *a.shape[1:], g.shape[3]
+        if positions == 1:
+            routes.note("closed form")
+            left: Tensor = torch.linalg.vector_norm(a, dim=(2, 3), dtype=wide(a))
+            right: Tensor = torch.linalg.vector_norm(g, dim=(2, 3), dtype=wide(g))
+            return (left * right).square().sum(1)
+        costs: dict[str, float] = {
+            "instantiate": positions * fan_in * fan_out,
+            "gram": positions**2 * (fan_in + fan_out),
+        }
+        if groups == 1 and routes.fused(a, g):
+            gram = kernels.prefer_gram(positions, fan_in, fan_out, 1)
+            costs = {"fused": float(gram), "fused-gram": float(not gram)}
+        key = f"outer {groups} {positions} {fan_in} {fan_out} {a.dtype} {a.device.type}"
+        route = routes.pick(key, costs, lambda name: self._by(name, routes))
+        return self._by(route, routes)
+
+    def dense(self, rows: slice) -> Tensor:
+        """Build gradients [n, *shape]."""
+        left, right = (self._a, self._g) if self._transposed else (self._g, self._a)
+        return (left[rows].transpose(2, 3) @ right[rows]).reshape(-1, *self.shape)
+
+    def _by(self, route: str, routes: Routes) -> Tensor:
+        a, g = self._a, self._g
+        if route == "fused":
+            return kernels.outer_squares(a[:, 0], g[:, 0], routes.tf32)
+        if route == "fused-gram":
+            total, size = kernels.gram_squares(a[:, 0], g[:, 0], routes.tf32)
+            routes.doubt(cancelled(total, size, a.shape[2]))
+            return total.clamp_min(0)
+        groups, positions, fan_in, fan_out = *a.shape[1:], g.shape[3]
+        floats = groups * (positions**2 if route == "gram" else fan_in * fan_out)
+        parts = []
+        for rows in chunks(len(a), floats):
+            x, y = a[rows], g[rows]
+            if route == "gram":
+                parts.append(gram_total(_grams, x, y, routes))
+            else:
+                parts.append(sum_of_squares(y.transpose(2, 3) @ x))
+        return torch.cat(parts)
+
+
+def _grams(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    return a @ a.transpose(2, 3), g @ g.transpose(2, 3)
+
+
+def gram_total(
+    grams: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    a: Tensor,
+    g: Tensor,
+    routes: Routes,
+) -> Tensor:
+    """Return Σ_{s,t} A_st G_st per sample, for the Gram matrices of inputs and gradients.
+
+    Where the terms cancel, rounding would show in the sum. On a CPU those samples are summed up
+    again in double precision; elsewhere they are reported, and measured another way.
+
+    Args:
+        grams: Makes both matrices [N, G, T, T] from ``a`` and ``g``.
+        a: What the inputs' matrix is made of [N, ...].
+        g: What the gradients' matrix is made of [N, ...].
+        routes: Takes the reports.
+
+    Returns:
+        [N].
+    """
+    left, right = (gram.to(wide(gram)) for gram in grams(a, g))
+    # A product in place: these are the largest tensors of all.
+    corners = (left.diagonal(dim1=2, dim2=3) * right.diagonal(dim1=2, dim2=3)).clamp_min(0)
+    total = left.mul_(right).sum((1, 2, 3))
+    if g.dtype == torch.float64:
+        return total.clamp_min(0)
+    doubtful = cancelled(total, corners.sqrt().sum((1, 2)).square(), left.shape[-1])
+    if g.device.type != "cpu":
+        routes.doubt(doubtful)
+    elif bool(doubtful.any()):
+        again = gram_total(grams, a[doubtful].double(), g[doubtful].double(), routes)
+        total[doubtful] = again.to(total.dtype)
+    return total.clamp_min(0)
+
+
+def cancelled(total: Tensor, size: Tensor, positions: int) -> Tensor:
+    """Flag sums [N] far below what unrelated terms of the same sizes would add up to."""
+    return total * positions < _CANCELLED * size

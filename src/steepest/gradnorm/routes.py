@@ -1,0 +1,92 @@
+"""Choose the cheapest of several exact routes to one number: by count, or by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from torch import Tensor
+
+from steepest.gradnorm import kernels
+
+CHUNK_FLOATS = 2**24
+"""Scratch space of a route, in numbers: 64 MiB in single precision."""
+
+GRAM_ROUTES = frozenset({"gram", "pixels", "fused-gram"})
+"""Routes that subtract: where the terms of a sum cancel, they lose digits."""
+
+
+class Clock(Protocol):
+    """Measures routes and remembers which was fastest."""
+
+    def fastest(self, key: str, routes: Mapping[str, Callable[[], Tensor]]) -> str:
+        """Return the name of the fastest route for a layer described by ``key``."""
+
+
+class Routes:
+    """What the rules of one engine ask before they compute.
+
+    Args:
+        clock: Measures routes; None to go by the count of multiplications alone.
+
+    Attributes:
+        clock: Measures routes.
+        tf32: Whether single precision may be multiplied with ten bits of fraction.
+        sums_fused: Whether sums over positions may be left to hand-written kernels.
+        place: Which call of the model is being measured; set by the engine.
+        taken: The route taken at each place.
+        doubts: Per place, flags [N] of samples whose sum cancelled; read once per batch, because
+            asking a GPU at once would make it wait.
+        careful: Places where routes that subtract are not to be taken any more.
+    """
+
+    def __init__(self, clock: Clock | None = None, *, tf32: bool = False) -> None:
+        self.clock = clock
+        self.tf32 = tf32
+        self.sums_fused = True
+        self.place = 0
+        self.taken: dict[int, str] = {}
+        self.doubts: dict[int, Tensor] = {}
+        self.careful: set[int] = set()
+
+    def pick(
+        self, key: str, costs: Mapping[str, float], run: Callable[[str], Tensor] | None = None
+    ) -> str:
+        """Return the name of the route to take.
+
+        Args:
+            key: Describes the layer, its shapes, precision and device.
+            costs: What each route costs; the unit does not matter.
+            run: Takes a route, for the clock.
+        """
+        allowed = dict(costs)
+        if self.place in self.careful and len(costs.keys() - GRAM_ROUTES):
+            allowed = {name: cost for name, cost in costs.items() if name not in GRAM_ROUTES}
+        if self.clock is not None and run is not None and len(allowed) > 1:
+            measured = run
+            route = self.clock.fastest(key, {n: lambda n=n: measured(n) for n in allowed})  # type: ignore[misc]
+        else:
+            route = min(allowed, key=allowed.__getitem__)
+        self.note(route)
+        return route
+
+    def note(self, route: str) -> None:
+        """Note the route taken at the present place: that of the parameter that costs most."""
+        if route != "closed form" or self.place not in self.taken:
+            self.taken[self.place] = route
+
+    def fused(self, *tensors: Tensor) -> bool:
+        """Say whether hand-written kernels can be used for these tensors."""
+        return all(map(kernels.available, tensors))
+
+    def doubt(self, flags: Tensor) -> None:
+        """Note which samples' sums cancelled at the present place."""
+        before = self.doubts.get(self.place)
+        self.doubts[self.place] = flags if before is None else before | flags
+
+
+def chunks(samples: int, floats_per_sample: int) -> Iterator[slice]:
+    """Split the samples so that scratch tensors stay within the budget."""
+    step = max(1, CHUNK_FLOATS // max(1, floats_per_sample))
+    for start in range(0, samples, step):
+        yield slice(start, min(start + step, samples))

@@ -1,0 +1,28 @@
+"""One rule per function: what a call adds to the per-sample gradients of its parameters.
+
+A rule takes the call and the gradient ``g`` of the loss with respect to its output, and returns a
+share for each parameter asked for. Rules are exact; they never build more than a few samples'
+gradients at once. Functions without a rule are run again sample by sample.
+"""
+
+from steepest.gradnorm.rules import (
+    broadcasting,
+    convolution,
+    embedding,
+    linear,
+    normalisation,
+)
+from steepest.gradnorm.rules.base import RULES, Call, Rule, function_name, rule
+
+__all__ = [
+    "RULES",
+    "Call",
+    "Rule",
+    "broadcasting",
+    "convolution",
+    "embedding",
+    "function_name",
+    "linear",
+    "normalisation",
+    "rule",
+]

@@ -1,0 +1,87 @@
+"""Convolutions and their transposes, in one to three dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from steepest.gradnorm.convolved import Convolved
+from steepest.gradnorm.patches import Geometry
+from steepest.gradnorm.rules.base import Call, rule
+from steepest.gradnorm.shares import Dense, Share
+
+
+@rule(
+    torch.conv1d, torch.conv2d, torch.conv3d,
+    arguments="input weight bias stride padding dilation groups", samples="first",
+)  # fmt: skip
+def convolution(call: Call, g: Tensor) -> dict[str, Share]:
+    """Convolution: a linear layer on the patches under the kernel, group by group."""
+    weight: Tensor = call["weight"]
+    dims = weight.ndim - 2
+    dilation = _each(call.get("dilation", 1), dims)
+    kernel = tuple(weight.shape[2:])
+    padding = _padding(call.get("padding", 0), kernel, dilation)
+    geometry = Geometry(
+        kernel, _each(call.get("stride", 1), dims), dilation, padding, call.get("groups", 1)
+    )
+    g = call.samples_first(g)
+    shares: dict[str, Share] = {}
+    if "weight" in call.wanted:
+        x = call.samples_first(call["input"])
+        shares["weight"] = Convolved(x, g, geometry, weight.shape)
+    if "bias" in call.wanted:
+        shares["bias"] = _bias(g)
+    return shares
+
+
+@rule(
+    torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d,
+    arguments="input weight bias stride padding output_padding groups dilation", samples="first",
+)  # fmt: skip
+def transposed_convolution(call: Call, g: Tensor) -> dict[str, Share]:
+    """Transposed convolution: a convolution with input and output changed over."""
+    weight: Tensor = call["weight"]
+    dims = weight.ndim - 2
+    dilation = _each(call.get("dilation", 1), dims)
+    padding = tuple((p, p) for p in _each(call.get("padding", 0), dims))
+    geometry = Geometry(
+        tuple(weight.shape[2:]),
+        _each(call.get("stride", 1), dims),
+        dilation,
+        padding,
+        call.get("groups", 1),
+    )
+    g = call.samples_first(g)
+    shares: dict[str, Share] = {}
+    if "weight" in call.wanted:
+        x = call.samples_first(call["input"])
+        shares["weight"] = Convolved(g, x, geometry, weight.shape)
+    if "bias" in call.wanted:
+        shares["bias"] = _bias(g)
+    return shares
+
+
+def _bias(g: Tensor) -> Share:
+    return Dense(g.flatten(3).sum((1, 3)))
+
+
+def _each(value: Any, dims: int) -> tuple[int, ...]:  # noqa: ANN401 - a number or several
+    values = [value] if isinstance(value, int) else list(value)
+    return tuple(int(v) for v in (values * dims if len(values) == 1 else values))
+
+
+def _padding(
+    value: Any,  # noqa: ANN401 - a number, several or a word
+    kernel: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[tuple[int, int], ...]:
+    """Return the zeros before and after each dimension."""
+    if value == "valid":
+        return tuple((0, 0) for _ in kernel)
+    if value == "same":
+        totals = [gap * (size - 1) for size, gap in zip(kernel, dilation, strict=True)]
+        return tuple((total // 2, total - total // 2) for total in totals)
+    return tuple((p, p) for p in _each(value, len(kernel)))

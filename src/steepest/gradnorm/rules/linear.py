@@ -1,0 +1,75 @@
+"""Products of the data with a matrix."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from steepest.gradnorm.outer import Outer
+from steepest.gradnorm.rules.base import Call, rule
+from steepest.gradnorm.shares import Dense, Share
+
+
+@rule(F.linear, arguments="input weight bias")
+def linear(call: Call, g: Tensor) -> dict[str, Share]:
+    """Linear on [N, ..., I]: the weight's gradient is Σ_t g_t a_tᵀ, the bias's Σ_t g_t."""
+    rows = _positions(call, g)
+    shares: dict[str, Share] = {}
+    if "weight" in call.wanted:
+        a = _positions(call, call["input"])
+        shares["weight"] = Outer(a[:, None], rows[:, None], call["weight"].shape)
+    if "bias" in call.wanted:
+        shares["bias"] = Dense(rows.sum(1))
+    return shares
+
+
+@rule(
+    torch.matmul, torch.Tensor.matmul, torch.mm, torch.Tensor.mm, torch.Tensor.__matmul__,
+    arguments="input other",
+)  # fmt: skip
+def product(call: Call, g: Tensor) -> dict[str, Share]:
+    """Matrix product of the data [N, ..., K] with a matrix [K, O]."""
+    return {"other": _right_factor(call, call["input"], call["other"], g)}
+
+
+@rule(torch.addmm, torch.Tensor.addmm, arguments="input mat1 mat2 beta alpha")
+def product_and_sum(call: Call, g: Tensor) -> dict[str, Share]:
+    """Sum of a bias [O] and of a product of the data [N, K] with a matrix [K, O]."""
+    if call.get("beta", 1) != 1 or call.get("alpha", 1) != 1:
+        raise NotImplementedError
+    shares: dict[str, Share] = {}
+    if "mat2" in call.wanted:
+        shares["mat2"] = _right_factor(call, call["mat1"], call["mat2"], g)
+    if "input" in call.wanted:
+        if call["input"].ndim != 1:
+            raise NotImplementedError
+        shares["input"] = Dense(_positions(call, g).sum(1))
+    return shares
+
+
+@rule(torch.bilinear, arguments="input1 input2 weight bias")
+def bilinear(call: Call, g: Tensor) -> dict[str, Share]:
+    """Bilinear form: a linear layer on the products of two inputs' entries."""
+    rows = _positions(call, g)
+    shares: dict[str, Share] = {}
+    if "weight" in call.wanted:
+        left, right = (_positions(call, call[name]) for name in ("input1", "input2"))
+        pairs = (left[..., :, None] * right[..., None, :]).flatten(2)
+        shares["weight"] = Outer(pairs[:, None], rows[:, None], call["weight"].shape)
+    if "bias" in call.wanted:
+        shares["bias"] = Dense(rows.sum(1))
+    return shares
+
+
+def _right_factor(call: Call, data: Tensor, matrix: Tensor, g: Tensor) -> Share:
+    if matrix.ndim != 2 or data.ndim != g.ndim or call.wanted - {"other", "mat2", "input"}:
+        raise NotImplementedError
+    a, rows = _positions(call, data), _positions(call, g)
+    return Outer(a[:, None], rows[:, None], matrix.shape, transposed=True)
+
+
+def _positions(call: Call, tensor: Tensor) -> Tensor:
+    """Return [N, T, D]: all dimensions but the last are positions of a sample."""
+    first = call.samples_first(tensor)
+    return first.flatten(1, -2)

@@ -1,0 +1,108 @@
+"""Normalisations, and the slope of a rectifier: one scale and one shift per channel or element."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from steepest.gradnorm import kernels
+from steepest.gradnorm.rules.base import Call, rule
+from steepest.gradnorm.shares import Dense, Share
+
+
+@rule(
+    F.batch_norm,
+    arguments="input running_mean running_var weight bias training momentum eps",
+    samples="first",
+)
+def batch_norm(call: Call, g: Tensor) -> dict[str, Share]:
+    """Batch normalisation in eval mode: a fixed scale and shift of each channel."""
+    x, mean, var = call["input"], call["running_mean"], call["running_var"]
+    if call.get("training", False) or mean is None:
+        raise NotImplementedError
+    eps = call.get("eps", 1e-5)
+    if call.fused and kernels.available(g) and kernels.available(x):
+        products, sums = kernels.channel_sums(x, g)
+        products = (products - mean.float() * sums) * (var.float() + eps).rsqrt()
+        return _shares(call, _frames(call, products), _frames(call, sums))
+    normal = F.batch_norm(x, mean.to(x.dtype), var.to(x.dtype), None, None, training=False, eps=eps)
+    return _of_channels(call, normal, g)
+
+
+@rule(F.group_norm, arguments="input num_groups weight bias eps", samples="first")
+def group_norm(call: Call, g: Tensor) -> dict[str, Share]:
+    """Group normalisation: one scale and shift per channel, summed over positions."""
+    normal = F.group_norm(call["input"], call["num_groups"], None, None, call.get("eps", 1e-5))
+    return _of_channels(call, normal, g)
+
+
+@rule(
+    F.instance_norm,
+    arguments="input running_mean running_var weight bias use_input_stats momentum eps",
+    samples="first",
+)
+def instance_norm(call: Call, g: Tensor) -> dict[str, Share]:
+    """Instance normalisation: one scale and shift per channel, summed over positions."""
+    normal = F.instance_norm(
+        call["input"],
+        call.get("running_mean"),
+        call.get("running_var"),
+        use_input_stats=call.get("use_input_stats", True),
+        momentum=0.0,  # A second look must not move the running statistics.
+        eps=call.get("eps", 1e-5),
+    )
+    return _of_channels(call, normal, g)
+
+
+@rule(F.layer_norm, arguments="input normalized_shape weight bias eps")
+def layer_norm(call: Call, g: Tensor) -> dict[str, Share]:
+    """Layer normalisation: one scale and shift per normalised element, summed over the rest."""
+    shape = call["normalized_shape"]
+    normal = F.layer_norm(call["input"], shape, None, None, call.get("eps", 1e-5))
+    return _of_elements(call, normal, g, len(shape))
+
+
+@rule(F.rms_norm, arguments="input normalized_shape weight eps")
+def rms_norm(call: Call, g: Tensor) -> dict[str, Share]:
+    """Root-mean-square normalisation: one scale per normalised element, summed over the rest."""
+    shape = call["normalized_shape"]
+    normal = F.rms_norm(call["input"], shape, None, call.get("eps"))
+    return _of_elements(call, normal, g, len(shape))
+
+
+@rule(torch.prelu, arguments="input weight", samples="first")
+def prelu(call: Call, g: Tensor) -> dict[str, Share]:
+    """Rectifier with a learnt slope: Σ g·min(x, 0), per channel or for all of them."""
+    products = _over_positions(call, call["input"].clamp_max(0) * g)
+    if call["weight"].numel() == 1:
+        products = products.sum(1, keepdim=True)
+    return {"weight": Dense(products)}
+
+
+def _of_channels(call: Call, normal: Tensor, g: Tensor) -> dict[str, Share]:
+    return _shares(call, _over_positions(call, normal * g), _over_positions(call, g))
+
+
+def _of_elements(call: Call, normal: Tensor, g: Tensor, dims: int) -> dict[str, Share]:
+    def summed(tensor: Tensor) -> Tensor:
+        first = call.samples_first(tensor)
+        return first.flatten(1, -dims - 1).sum(1)
+
+    return _shares(call, summed(normal * g), summed(g))
+
+
+def _over_positions(call: Call, tensor: Tensor) -> Tensor:
+    """Sum [N · F, C, ...] over frames F and positions: [N, C]."""
+    channels = tensor if tensor.ndim == 2 else tensor.flatten(2).sum(2)
+    return _frames(call, channels)
+
+
+def _frames(call: Call, channels: Tensor) -> Tensor:
+    """Sum [N · F, C] over the frames F of a sample: [N, C]."""
+    return channels if call.layout.repeats == 1 else call.samples_first(channels).sum(1)
+
+
+def _shares(call: Call, scale: Tensor, shift: Tensor) -> dict[str, Share]:
+    found: dict[str, Share] = {"weight": Dense(scale), "bias": Dense(shift)}
+    return {name: share for name, share in found.items() if name in call.wanted}

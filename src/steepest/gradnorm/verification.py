@@ -1,0 +1,67 @@
+"""Hold some results against the slow reference."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from steepest.errors import VerificationError
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.losses import Loss
+from steepest.gradnorm.precision import computing_in
+from steepest.gradnorm.preserve import preserved, preserved_buffers
+from steepest.gradnorm.reference import reference_norms
+
+_ROUNDING = {"fp32": 2e-3, "tf32": 2e-2, "bf16": 1e-1}
+"""By how much rounding may move a norm; the loop over single samples rounds, too."""
+
+
+def verify(
+    engine: Engine,
+    inputs: Inputs,
+    loss: Loss,
+    targets: Tensor | None,
+    found: Tensor,
+    samples: int,
+) -> None:
+    """Measure some samples, spread over the batch, one by one, and compare.
+
+    Args:
+        engine: Measured them.
+        inputs: N samples.
+        loss: Which loss.
+        targets: Labels [N, ...] where the loss takes some.
+        found: The norms per tensor [N, P] to be held against the reference.
+        samples: How many to look at.
+
+    Raises:
+        VerificationError: Names the sample and the parameter that disagree most.
+    """
+    total = len(found)
+    rows = torch.linspace(0, total - 1, min(samples, total)).round().long()
+    rows_there = rows.to(found.device)
+    some = batches.take(inputs, rows.to(batches.tensors_of(inputs)[0].device))
+    labels = None if targets is None else targets[rows.to(targets.device)]
+    with (
+        torch.inference_mode(mode=False), torch.enable_grad(),
+        preserved(engine.model), preserved_buffers(engine.model),
+        computing_in(engine.precision, engine.device),
+    ):  # fmt: skip
+        truth = reference_norms(
+            engine.model, batches.detached(some), loss, targets=labels, norm="per-tensor"
+        )
+    mine, truth = found[rows_there].double(), truth.double().to(found.device)
+    size = truth.square().sum(1, keepdim=True).sqrt()
+    # A tensor that hardly counts in its sample may be off by more of itself.
+    off = (mine - truth).abs() / size.clamp_min(torch.finfo(torch.float64).tiny)
+    worst = int(off.argmax())
+    row, column = divmod(worst, off.shape[1])
+    allowed = 1e-6 if engine.dtype == torch.float64 else _ROUNDING[engine.precision]
+    if not bool(off.flatten()[worst] <= allowed):
+        raise VerificationError(
+            f"sample {int(rows[row])}: the gradient norm of {engine.names[column]!r} is "
+            f"{mine[row, column]:.6g}, but {truth[row, column]:.6g} when measured alone: please "
+            "report this with the model, and use steepest.gradnorm.reference_norms until then"
+        )

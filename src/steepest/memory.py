@@ -1,0 +1,92 @@
+"""Memory: how much is left, how much some work takes, and what running out looks like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+_UNKNOWN_BYTES = 2**32
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Say whether an error means that memory ran out, on any device."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def free_bytes(device: torch.device) -> int:
+    """Return how much memory can still be had."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(free) + cached
+    found = [_from_meminfo(), _from_control_group()]
+    known = [number for number in found if number is not None]
+    return min(known) if known else _UNKNOWN_BYTES
+
+
+def _from_meminfo() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    sizes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(sizes[0]) * 1024 if sizes else None
+
+
+def _from_control_group() -> int | None:
+    """Return what a container may still take; the machine's own number knows nothing of it."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        limit = (folder / "memory.max").read_text(encoding="ascii").strip()
+        used = (folder / "memory.current").read_text(encoding="ascii").strip()
+        return None if limit == "max" else max(0, int(limit) - int(used))
+    except (OSError, ValueError):
+        return None
+
+
+def peak_bytes(work: Callable[[], object], device: torch.device) -> int:
+    """Run the work once, untimed, and return the most that torch held for it.
+
+    For a GPU this is the allocator's own high-water mark. For a CPU every allocation and release
+    is recorded and added up over time: exact for what goes through torch's allocator, and blind
+    to the scratch space that libraries below it take for themselves.
+    """
+    if device.type == "cuda":
+        return _peak_on_gpu(work, device)
+    return _peak_on_cpu(work)
+
+
+def _peak_on_gpu(work: Callable[[], object], device: torch.device) -> int:
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    work()
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def _peak_on_cpu(work: Callable[[], object]) -> int:
+    from torch.profiler import ProfilerActivity, profile
+
+    # The profiler would log its start and end among the progress.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        work()
+    results = recorded.profiler.kineto_results if recorded.profiler else None
+    if results is None:
+        raise RuntimeError("the profiler of this torch records no memory")
+    changes = [
+        (event.start_ns(), event.nbytes())
+        for event in results.events()
+        if event.name() == "[memory]"
+    ]
+    held = peak = 0
+    for _, change in sorted(changes, key=lambda pair: pair[0]):
+        held += change
+        peak = max(peak, held)
+    return peak

@@ -1,0 +1,26 @@
+"""ResNet-50 for 32x32 images: a 3x3 stem of stride 1 and no pooling before the stages."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from steepest.models.base import MODELS
+from steepest.models.resnet import Bottleneck, ResNet
+
+
+class CifarResNet50(ResNet):
+    """ResNet-50 as used on CIFAR, with torchvision's names.
+
+    Args:
+        classes: The number of classes.
+        channels: The number of image channels.
+    """
+
+    def __init__(self, classes: int, channels: int = 3) -> None:
+        super().__init__(Bottleneck, (3, 4, 6, 3), classes, channels, stem="s1")
+
+
+@MODELS.register("cifar-resnet50")
+def cifar_resnet50(classes: int, channels: int = 3) -> nn.Module:
+    """Make a ResNet-50 for small images."""
+    return CifarResNet50(classes, channels)

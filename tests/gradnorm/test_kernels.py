@@ -1,0 +1,222 @@
+"""The fused kernels give what plain formulas give in double precision."""
+
+import math
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
+
+from steepest.errors import InputError
+from steepest.gradnorm import kernels
+from steepest.gradnorm.kernels.shapes import from_linear
+
+pytest.importorskip("triton")
+
+from kernel_support import InterpretedKernels
+
+
+@pytest.fixture(scope="module")
+def interpreted():
+    kernels = InterpretedKernels()
+    yield kernels
+    kernels.close()
+
+
+def draw(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def squares(a, g):
+    """Return the squares and what they would be without cancelling, of [N, T, K] and [N, T, O]."""
+    a, g = a.double(), g.double()
+    size = (a.square().sum(2) * g.square().sum(2)).sqrt().sum(1).square()
+    return torch.einsum("ntk,nto->nko", a, g).square().sum((1, 2)), size
+
+
+def patches(a, kernel, stride, padding, dilation):
+    """Return [N, T, K] by torch's own unfolding, dimension by dimension."""
+    x = F.pad(a, [p for p in reversed(padding) for _ in range(2)])
+    dims = len(kernel)
+    for d, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
+        x = x.unfold(2 + d, gap * (size - 1) + 1, step)[..., ::gap]
+    x = x.permute(0, *range(2, 2 + dims), 1, *range(2 + dims, 2 + 2 * dims))
+    return x.reshape(len(a), math.prod(x.shape[1 : 1 + dims]), -1)
+
+
+def output_size(size, kernel, stride, padding, dilation):
+    zipped = zip(size, kernel, stride, padding, dilation, strict=True)
+    return [(s + 2 * p - d * (k - 1) - 1) // step + 1 for s, k, step, p, d in zipped]
+
+
+def laid_out(x, channels_last):
+    return x.movedim(1, -1).contiguous().movedim(-1, 1) if channels_last else x.contiguous()
+
+
+def close(got, want, tolerance=1e-5):
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got.double(), want, rtol=tolerance, atol=0.0)
+
+
+LINEAR = [  # N, T, K, O
+    (2, 1, 16, 16),
+    (3, 5, 7, 3),
+    (2, 70, 20, 33),
+    (1, 130, 65, 17),
+]
+
+
+@pytest.mark.parametrize("shape", LINEAR)
+def test_a_linear_layer_either_way(interpreted, shape):
+    n, t, k, o = shape
+    a, g = draw(n, t, k), draw(n, t, o, seed=1)
+    want, size = squares(a, g)
+    close(interpreted.outer_squares(a, g, False), want)
+    total, found = interpreted.gram_squares(a, g, False)
+    close(total, want)
+    close(found, size)
+
+
+def test_half_precision_is_summed_in_single(interpreted):
+    a, g = draw(2, 40, 24, dtype=torch.float16), draw(2, 40, 8, seed=1, dtype=torch.float16)
+    want, size = squares(a, g)
+    close(interpreted.outer_squares(a, g, True), want)
+    total, found = interpreted.gram_squares(a, g, True)
+    close(total, want)
+    close(found, size)
+
+
+def test_inputs_may_be_views_with_any_strides(interpreted):
+    a = draw(3, 20, 64).transpose(1, 2)[:2, ::2, 3:]
+    g = draw(2, 1, 5, seed=1).expand(2, 32, 5)
+    want, _ = squares(a, g)
+    close(interpreted.outer_squares(a, g, False), want)
+    close(interpreted.gram_squares(a, g, False)[0], want)
+
+
+def test_opposite_gradients_cancel_and_the_size_shows_it(interpreted):
+    a = draw(2, 6, 8).repeat(1, 2, 1)
+    g = draw(2, 6, 4, seed=1)
+    total, size = interpreted.gram_squares(a, torch.cat([g, -g], 1), False)
+    assert (total.abs() < 1e-5 * size).all()
+
+
+CONVOLUTIONS = {  # C, O, size, kernel, stride, padding, dilation
+    "three colours": (3, 8, (7, 6), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "one channel, large kernel": (1, 5, (9, 9), (7, 7), (2, 2), (3, 3), (1, 1)),
+    "plain": (16, 16, (6, 6), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "uneven everything": (20, 18, (9, 8), (3, 2), (2, 1), (1, 0), (1, 2)),
+    "strided": (17, 34, (8, 8), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "one tap": (24, 10, (5, 7), (1, 1), (1, 1), (0, 0), (1, 1)),
+    "one strided tap": (16, 16, (5, 5), (1, 1), (2, 2), (0, 0), (1, 1)),
+    "wide row": (18, 4, (4, 9), (1, 5), (1, 1), (0, 2), (1, 1)),
+    "dilated": (16, 6, (9, 7), (3, 3), (1, 1), (2, 2), (2, 2)),
+    "several blocks of positions": (16, 4, (10, 11), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "a sequence": (16, 6, (21,), (3,), (2,), (1,), (1,)),
+    "a sequence of few channels": (2, 6, (21,), (4,), (1,), (0,), (2,)),
+    "a volume": (16, 5, (3, 4, 5), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    "an uneven volume": (17, 5, (4, 3, 5), (2, 1, 3), (2, 1, 2), (1, 0, 1), (1, 1, 2)),
+    "a volume of few channels": (2, 5, (4, 4, 4), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("channels_last", [False, True], ids=["contiguous", "channels last"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_a_convolution_either_way(interpreted, name, channels_last):
+    channels, outputs, size, *window = CONVOLUTIONS[name]
+    a = draw(2, channels, *size)
+    g = draw(2, outputs, *output_size(size, *window), seed=1)
+    want, bound = squares(patches(a, *window), g.flatten(2).transpose(1, 2))
+    a, g = laid_out(a, channels_last), laid_out(g, channels_last)
+    total, again = interpreted.convolution_squares(a, g, *window, False, False)
+    close(total, want)
+    close(again, want)
+    total, found = interpreted.convolution_squares(a, g, *window, False, True)
+    close(total, want)
+    close(found, bound)
+
+
+def test_padding_hides_what_lies_beside_the_input_in_memory(interpreted):
+    around = torch.full((2, 16, 8, 8), math.nan)
+    around[:, :, 2:6, 2:6] = draw(2, 16, 4, 4)
+    a, g = around[:, :, 2:6, 2:6], draw(2, 16, 4, 4, seed=1)
+    window = ((3, 3), (1, 1), (1, 1), (1, 1))
+    want, _ = squares(patches(a, *window), g.flatten(2).transpose(1, 2))
+    close(interpreted.convolution_squares(a, g, *window, False, False)[0], want)
+    close(interpreted.convolution_squares(a, g, *window, False, True)[0], want)
+
+
+SUMS = [(2, 3, 5, 7), (2, 70, 33), (1, 16, 4, 4, 4), (3, 1, 1, 1)]
+
+
+@pytest.mark.parametrize("channels_last", [False, True], ids=["contiguous", "channels last"])
+@pytest.mark.parametrize("shape", SUMS)
+def test_sums_by_channel(interpreted, shape, channels_last):
+    x, g = draw(*shape, dtype=torch.bfloat16), draw(*shape, seed=1, dtype=torch.bfloat16)
+    x, g = laid_out(x, channels_last), laid_out(g, channels_last)
+    products, plain = interpreted.channel_sums(x, g)
+    want = (x.double() * g.double()).flatten(2).sum(2)
+    torch.testing.assert_close(products.double(), want, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        plain.double(), g.double().flatten(2).sum(2), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_layouts_may_differ(interpreted):
+    x, g = draw(2, 6, 4, 5), laid_out(draw(2, 6, 4, 5, seed=1), channels_last=True)
+    products, _ = interpreted.channel_sums(x, g)
+    torch.testing.assert_close(products, (x * g).sum((2, 3)), rtol=1e-4, atol=1e-5)
+
+
+def test_the_operators_trace_without_running():
+    def total(a, g):
+        window = ((3, 3), (1, 1), (1, 1), (1, 1))
+        first, _ = kernels.convolution_squares(a, g, *window, True, False)
+        second, size = kernels.convolution_squares(a, g, *window, True, True)
+        products, plain = kernels.channel_sums(g, g)
+        rows = g.flatten(2).transpose(1, 2)
+        third = kernels.outer_squares(rows, rows, True) + kernels.gram_squares(rows, rows, True)[0]
+        return first + second + size + third + products.sum(1) + plain.sum(1)
+
+    traced = make_fx(total, tracing_mode="fake")(draw(2, 3, 8, 8), draw(2, 4, 8, 8))
+    called = {str(node.target) for node in traced.graph.nodes if "steepest" in str(node.target)}
+    assert called == {
+        "steepest.convolution_outer_squares.default",
+        "steepest.convolution_gram_squares.default",
+        "steepest.channel_sums.default",
+        "steepest.outer_squares.default",
+        "steepest.gram_squares.default",
+    }
+
+
+def test_results_have_the_promised_shapes_in_a_trace():
+    with torch._subclasses.FakeTensorMode():
+        a, g = torch.empty(4, 3, 8, 8), torch.empty(4, 5, 8, 8, dtype=torch.bfloat16)
+        window = ((3, 3), (1, 1), (1, 1), (1, 1))
+        for gram in (False, True):
+            for result in kernels.convolution_squares(a, g, *window, True, gram):
+                assert result.shape == (4,)
+                assert result.dtype == torch.float32
+        assert [x.shape for x in kernels.channel_sums(g, g)] == [(4, 5), (4, 5)]
+
+
+def test_plain_cpu_tensors_are_not_taken():
+    assert not kernels.available(draw(2, 2))
+
+
+def test_only_common_precisions_are_taken(interpreted):
+    assert interpreted.available(draw(2, 2))
+    assert interpreted.available(draw(2, 2, dtype=torch.bfloat16))
+    assert not interpreted.available(draw(2, 2, dtype=torch.float64))
+
+
+def test_a_window_of_the_wrong_rank_is_an_error():
+    a = draw(2, 3, 8, 8)
+    with pytest.raises(InputError, match="one number per dimension"):
+        kernels.convolution_squares(a, a, (3,), (1,), (1,), (1,), False, False)
+
+
+def test_a_sample_beyond_32_bits_is_an_error():
+    a = torch.empty(1, 2**16, 2**16, device="meta")
+    with pytest.raises(InputError, match="too large"):
+        from_linear(a, a)
