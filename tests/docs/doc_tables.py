@@ -10,16 +10,23 @@ import inspect
 import json
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import torch
 from doc_pages import PAGES
+from torch import nn
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
 
 from steepest.datasets.base import DATASETS
 from steepest.experiment.config import Config, load_config
 from steepest.experiment.config import presets as list_presets
 from steepest.experiment.record import Record
-from steepest.gradnorm.rules import RULES, Rule
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.losses import resolve
+from steepest.gradnorm.rules import RULES
+from steepest.gradnorm.rules.base import Measure
 from steepest.models.base import MODELS
 from steepest.pool.states import END, START, State, Verb
 from steepest.strategies.base import STRATEGIES
@@ -40,11 +47,15 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def layer_rules() -> str:
-    layers: dict[Rule, list[str]] = {}
-    for layer, rule in RULES.items():
-        layers.setdefault(rule, []).append(f"`{_path_of(layer)}`")
-    rows = [(", ".join(names), f"`{r.__name__}`", _idea(r)) for r, names in layers.items()]
-    return table(("layer types", "rule", "what it does"), rows)
+    functions: dict[Measure, list[str]] = {}
+    for function, rule in RULES.items():
+        functions.setdefault(rule.measure, []).append(f"`{_path_of(function)}`")
+    layers = _layers_by_rule()
+    rows = []
+    for measure, names in functions.items():
+        ending = ", ".join(layers.get(measure, ["–"]))
+        rows.append((", ".join(names), ending, f"`{measure.__name__}`", _idea(measure)))
+    return table(("functions", "layers that end there", "rule", "what it does"), rows)
 
 
 def strategies() -> str:
@@ -127,9 +138,41 @@ def marked_tables(text: str) -> list[str]:
     return [found["name"] for found in _MARKED.finditer(text)]
 
 
-def _path_of(layer: type) -> str:
-    inside = layer.__module__.startswith("torch.nn.")
-    return f"{'nn' if inside else layer.__module__}.{layer.__name__}"
+def _path_of(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", str(function))
+    homes = {"torch": torch, "F": F, "Tensor": torch.Tensor}
+    found = (home for home, place in homes.items() if getattr(place, name, None) is function)
+    return f"{next(found, getattr(function, '__module__', '?'))}.{name}"
+
+
+def _layers_by_rule() -> dict[Measure, list[str]]:
+    """Run every layer once, and see which rules the engine plans for it."""
+    found: dict[Measure, dict[str, None]] = {}
+    with torch.random.fork_rng():
+        for layer, shape in _layers():
+            ids = isinstance(layer, nn.Embedding | nn.EmbeddingBag)
+            x = torch.ones(3, *shape, dtype=torch.long if ids else None)
+            inputs = [x] * {nn.MultiheadAttention: 3, nn.Bilinear: 2}.get(type(layer), 1)
+            losses = resolve(lambda out: pytree.tree_leaves(out)[0].flatten(1).sum(1), None, 3)
+            for step in Engine(layer.eval()).plan(inputs, losses).steps:
+                if step.kind == "use" and step.rule is not None:
+                    name = f"`nn.{type(layer).__name__}`"
+                    found.setdefault(step.rule.measure, {})[name] = None
+    return {measure: list(names) for measure, names in found.items()}
+
+
+def _layers() -> Iterator[tuple[nn.Module, tuple[int, ...]]]:
+    """Yield small layers, and the shape of one sample that each takes."""
+    for dims in (1, 2, 3):
+        sample = (2, *[4] * dims)
+        for kind in ("Conv", "ConvTranspose"):
+            yield getattr(nn, f"{kind}{dims}d")(2, 2, 3), sample
+        yield getattr(nn, f"BatchNorm{dims}d")(2), sample
+        yield getattr(nn, f"InstanceNorm{dims}d")(2, affine=True), sample
+    yield from ((nn.Linear(2, 2), (2,)), (nn.Bilinear(2, 2, 2), (2,)))
+    yield nn.MultiheadAttention(2, 1, batch_first=True), (3, 2)
+    yield from ((nn.GroupNorm(1, 2), (2, 3)), (nn.LayerNorm(2), (2,)), (nn.RMSNorm(2), (2,)))
+    yield from ((nn.PReLU(), (2,)), (nn.Embedding(2, 2), (3,)), (nn.EmbeddingBag(2, 2), (3,)))
 
 
 def _idea(thing: object) -> str:

@@ -13,7 +13,7 @@ import torch
 
 
 class InterpretedKernels:
-    """The functions of ``steepest.gradnorm.kernels``, run in another process."""
+    """The functions of ``steepest.gradnorm.kernels`` and those below, run in another process."""
 
     def __init__(self):
         self._pool = ProcessPoolExecutor(
@@ -28,6 +28,23 @@ class InterpretedKernels:
             return _unpack(self._pool.submit(_call, name, _pack(args)).result())
 
         return call
+
+
+def squares_by_rows(a, g, window, *tile):
+    """Run one kernel with a tile of the caller's choice."""
+    from steepest.gradnorm.kernels.instantiate import plan_rows
+    from steepest.gradnorm.kernels.shapes import from_convolution
+    from steepest.gradnorm.kernels.tiles import Tile
+
+    return plan_rows(from_convolution(a, g, *window), Tile(*tile), "tf32")(a, g)
+
+
+def squares_by_pairs(a, g, window, *tile):
+    from steepest.gradnorm.kernels.gram import plan_pairs
+    from steepest.gradnorm.kernels.shapes import from_convolution
+    from steepest.gradnorm.kernels.tiles import GramTile
+
+    return plan_pairs(from_convolution(a, g, *window), GramTile(*tile), "tf32")(a, g)
 
 
 def _interpret():
@@ -48,7 +65,8 @@ def _interpret():
 def _call(name, args):
     from steepest.gradnorm import kernels
 
-    return _pack(getattr(kernels, name)(*_unpack(args)))
+    function = globals()[name] if name in globals() else getattr(kernels, name)
+    return _pack(function(*_unpack(args)))
 
 
 def _pack(value):

@@ -1,6 +1,8 @@
 """The fused kernels give what plain formulas give in double precision."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -9,11 +11,14 @@ from torch.nn import functional as F
 
 from steepest.errors import InputError
 from steepest.gradnorm import kernels
-from steepest.gradnorm.kernels.shapes import from_linear
+from steepest.gradnorm.kernels.shapes import from_convolution, from_linear
+from steepest.gradnorm.kernels.tiles import block_of
 
 pytest.importorskip("triton")
 
 from kernel_support import InterpretedKernels
+
+from steepest.gradnorm.kernels.bulk import fits_bulk_copies
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +47,10 @@ def patches(a, kernel, stride, padding, dilation):
         x = x.unfold(2 + d, gap * (size - 1) + 1, step)[..., ::gap]
     x = x.permute(0, *range(2, 2 + dims), 1, *range(2 + dims, 2 + 2 * dims))
     return x.reshape(len(a), math.prod(x.shape[1 : 1 + dims]), -1)
+
+
+def expected(a, g, window):
+    return squares(patches(a, *window), g.flatten(2).transpose(1, 2))
 
 
 def output_size(size, kernel, stride, padding, dilation):
@@ -111,10 +120,10 @@ CONVOLUTIONS = {  # C, O, size, kernel, stride, padding, dilation
     "one strided tap": (16, 16, (5, 5), (1, 1), (2, 2), (0, 0), (1, 1)),
     "wide row": (18, 4, (4, 9), (1, 5), (1, 1), (0, 2), (1, 1)),
     "dilated": (16, 6, (9, 7), (3, 3), (1, 1), (2, 2), (2, 2)),
-    "several blocks of positions": (16, 4, (10, 11), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "several blocks of positions": (16, 4, (7, 11), (2, 3), (1, 1), (1, 1), (1, 1)),
     "a sequence": (16, 6, (21,), (3,), (2,), (1,), (1,)),
     "a sequence of few channels": (2, 6, (21,), (4,), (1,), (0,), (2,)),
-    "a volume": (16, 5, (3, 4, 5), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+    "a volume": (16, 5, (2, 3, 4), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
     "an uneven volume": (17, 5, (4, 3, 5), (2, 1, 3), (2, 1, 2), (1, 0, 1), (1, 1, 2)),
     "a volume of few channels": (2, 5, (4, 4, 4), (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
 }
@@ -124,26 +133,84 @@ CONVOLUTIONS = {  # C, O, size, kernel, stride, padding, dilation
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_a_convolution_either_way(interpreted, name, channels_last):
     channels, outputs, size, *window = CONVOLUTIONS[name]
-    a = draw(2, channels, *size)
-    g = draw(2, outputs, *output_size(size, *window), seed=1)
-    want, bound = squares(patches(a, *window), g.flatten(2).transpose(1, 2))
+    a = draw(1 if len(size) == 3 else 2, channels, *size)
+    g = draw(len(a), outputs, *output_size(size, *window), seed=1)
+    want, bound = expected(a, g, window)
     a, g = laid_out(a, channels_last), laid_out(g, channels_last)
-    total, again = interpreted.convolution_squares(a, g, *window, False, False)
+    tf32 = channels_last
+    total, again = interpreted.convolution_squares(a, g, *window, tf32, False)
     close(total, want)
     close(again, want)
-    total, found = interpreted.convolution_squares(a, g, *window, False, True)
+    total, found = interpreted.convolution_squares(a, g, *window, tf32, True)
     close(total, want)
     close(found, bound)
+
+
+SAME = ((3, 3), (1, 1), (1, 1), (1, 1))
+
+
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("taps", [1, 2, 3])
+def test_taps_may_share_a_program(interpreted, taps, flip):
+    window = ((2, 5), (1, 2), (1, 2), (2, 1))
+    a = draw(2, 18, 5, 9)
+    g = draw(2, 20, *output_size((5, 9), *window), seed=1)
+    got = interpreted.squares_by_rows(a, g, window, (1, 2, 8), 16, 32, taps, flip, 4, 2)
+    close(got, expected(a, g, window)[0])
+
+
+@pytest.mark.parametrize("positions", [16, 32, 64])
+def test_blocks_of_pairs_may_have_any_size(interpreted, positions):
+    a, g = draw(1, 20, 6, 7), draw(1, 5, 6, 7, seed=1)
+    total, size = interpreted.squares_by_pairs(a, g, SAME, positions, 16, 4, 2)
+    want, bound = expected(a, g, SAME)
+    close(total, want)
+    close(size, bound)
+
+
+BOXES = {  # C, O, size, kernel, padding, dilation
+    "plain": (72, 80, (4, 5), (3, 3), (1, 1), (1, 1)),
+    "dilated, unpadded": (80, 72, (5, 9), (2, 3), (0, 1), (3, 2)),
+    "one tap": (128, 72, (3, 23), (1, 1), (0, 0), (1, 1)),
+    "a sequence": (72, 72, (70,), (3,), (1,), (1,)),
+    "a volume": (72, 72, (2, 3, 3), (3, 1, 2), (1, 0, 1), (1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_wide_layers_are_read_in_boxes(interpreted, name):
+    channels, outputs, size, kernel, padding, dilation = BOXES[name]
+    window = (kernel, (1,) * len(size), padding, dilation)
+    a = laid_out(draw(2, channels, *size, dtype=torch.float16), channels_last=True)
+    out = output_size(size, *window)
+    g = laid_out(draw(2, outputs, *out, seed=1, dtype=torch.float16), channels_last=True)
+    assert fits_bulk_copies(from_convolution(a, g, *window), a.device)
+    total, _ = interpreted.convolution_squares(a, g, *window, True, False)
+    close(total, expected(a, g, window)[0])
+
+
+def test_boxes_need_aligned_rows_channels_last_and_single_steps():
+    def fits(a, stride=(1, 1)):
+        problem = from_convolution(a, a, (1, 1), stride, (0, 0), (1, 1))
+        return fits_bulk_copies(problem, a.device)
+
+    wide = laid_out(draw(2, 128, 4, 4, dtype=torch.float16), channels_last=True)
+    assert fits(wide)
+    assert not fits(wide, stride=(2, 2))
+    assert not fits(wide.contiguous())
+    assert not fits(wide.float())
+    assert not fits(wide[:, :, :1, :1].expand(2, 128, 4, 4))
+    assert not fits(laid_out(draw(2, 127, 4, 4, dtype=torch.float16), channels_last=True))
+    assert not fits(laid_out(draw(2, 64, 4, 4, dtype=torch.float16), channels_last=True))
 
 
 def test_padding_hides_what_lies_beside_the_input_in_memory(interpreted):
     around = torch.full((2, 16, 8, 8), math.nan)
     around[:, :, 2:6, 2:6] = draw(2, 16, 4, 4)
     a, g = around[:, :, 2:6, 2:6], draw(2, 16, 4, 4, seed=1)
-    window = ((3, 3), (1, 1), (1, 1), (1, 1))
-    want, _ = squares(patches(a, *window), g.flatten(2).transpose(1, 2))
-    close(interpreted.convolution_squares(a, g, *window, False, False)[0], want)
-    close(interpreted.convolution_squares(a, g, *window, False, True)[0], want)
+    want, _ = expected(a, g, SAME)
+    close(interpreted.convolution_squares(a, g, *SAME, True, False)[0], want)
+    close(interpreted.convolution_squares(a, g, *SAME, True, True)[0], want)
 
 
 SUMS = [(2, 3, 5, 7), (2, 70, 33), (1, 16, 4, 4, 4), (3, 1, 1, 1)]
@@ -157,9 +224,7 @@ def test_sums_by_channel(interpreted, shape, channels_last):
     products, plain = interpreted.channel_sums(x, g)
     want = (x.double() * g.double()).flatten(2).sum(2)
     torch.testing.assert_close(products.double(), want, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(
-        plain.double(), g.double().flatten(2).sum(2), rtol=1e-5, atol=1e-5
-    )
+    torch.testing.assert_close(plain.double(), g.double().flatten(2).sum(2), rtol=1e-5, atol=1e-5)
 
 
 def test_layouts_may_differ(interpreted):
@@ -170,9 +235,8 @@ def test_layouts_may_differ(interpreted):
 
 def test_the_operators_trace_without_running():
     def total(a, g):
-        window = ((3, 3), (1, 1), (1, 1), (1, 1))
-        first, _ = kernels.convolution_squares(a, g, *window, True, False)
-        second, size = kernels.convolution_squares(a, g, *window, True, True)
+        first, _ = kernels.convolution_squares(a, g, *SAME, True, False)
+        second, size = kernels.convolution_squares(a, g, *SAME, True, True)
         products, plain = kernels.channel_sums(g, g)
         rows = g.flatten(2).transpose(1, 2)
         third = kernels.outer_squares(rows, rows, True) + kernels.gram_squares(rows, rows, True)[0]
@@ -192,9 +256,8 @@ def test_the_operators_trace_without_running():
 def test_results_have_the_promised_shapes_in_a_trace():
     with torch._subclasses.FakeTensorMode():
         a, g = torch.empty(4, 3, 8, 8), torch.empty(4, 5, 8, 8, dtype=torch.bfloat16)
-        window = ((3, 3), (1, 1), (1, 1), (1, 1))
         for gram in (False, True):
-            for result in kernels.convolution_squares(a, g, *window, True, gram):
+            for result in kernels.convolution_squares(a, g, *SAME, True, gram):
                 assert result.shape == (4,)
                 assert result.dtype == torch.float32
         assert [x.shape for x in kernels.channel_sums(g, g)] == [(4, 5), (4, 5)]
@@ -210,13 +273,64 @@ def test_only_common_precisions_are_taken(interpreted):
     assert not interpreted.available(draw(2, 2, dtype=torch.float64))
 
 
+def test_the_package_imports_without_triton():
+    program = (
+        "import sys; sys.modules['triton'] = None\n"
+        "import torch; from steepest.gradnorm import kernels\n"
+        "print(kernels.available(torch.ones(2)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
 def test_a_window_of_the_wrong_rank_is_an_error():
     a = draw(2, 3, 8, 8)
     with pytest.raises(InputError, match="one number per dimension"):
         kernels.convolution_squares(a, a, (3,), (1,), (1,), (1,), False, False)
 
 
+def test_different_precisions_are_an_error():
+    with pytest.raises(InputError, match="convert one"):
+        kernels.outer_squares(draw(2, 3, 4), draw(2, 3, 4).half(), True)
+
+
 def test_a_sample_beyond_32_bits_is_an_error():
     a = torch.empty(1, 2**16, 2**16, device="meta")
     with pytest.raises(InputError, match="too large"):
         from_linear(a, a)
+
+
+@pytest.mark.parametrize(
+    ("size", "most"),
+    [((32, 32), 16), ((14, 14), 4), ((7, 7), 1), ((1, 197), 4), ((2, 3, 40), 5)],
+)
+def test_blocks_of_64_positions_waste_little(size, most):
+    a = torch.empty(2, 16, *size)
+    ones = (1,) * len(size)
+    problem = from_convolution(a, a, (3,) * len(size), ones, ones, ones)
+    block = block_of(problem, 64)
+    assert math.prod(block) == 64
+    counts = [-(-s // b) for s, b in zip(problem.g.spatial, block, strict=True)]
+    assert math.prod(counts) == most
+
+
+@pytest.mark.parametrize(
+    ("positions", "fan_in", "fan_out", "taps", "gram"),
+    [
+        (1024, 27, 64, 9, False),
+        (1024, 576, 64, 9, False),
+        (256, 1152, 128, 9, False),
+        (64, 2304, 256, 9, True),
+        (64, 128, 256, 1, True),
+        (16, 4608, 512, 9, True),
+        (196, 4608, 512, 9, True),
+        (196, 2304, 256, 9, False),
+        (197, 384, 384, 1, False),
+        (128, 768, 3072, 1, True),
+        (3136, 64, 256, 1, False),
+    ],
+)
+def test_the_faster_way_is_the_measured_one(positions, fan_in, fan_out, taps, gram):
+    assert kernels.prefer_gram(positions, fan_in, fan_out, taps) == gram

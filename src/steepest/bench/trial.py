@@ -68,6 +68,7 @@ class Trial:
         if step.holds_memory and on_gpu:
             self.peak = torch.cuda.max_memory_allocated(device) - before
         else:
+            gc.collect()  # What others left behind must not be freed in the middle of it.
             self.peak = peak_bytes(step.run, device)
         self.calls = case.clock.calls_for(step.run)
         self.step, self.samples, self.note = step, step.samples, step.note

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from steepest.gradnorm import kernels
 from steepest.gradnorm.outer import Outer, cancelled, gram_total
-from steepest.gradnorm.patches import Geometry, patch_gram, patch_rows, patches
+from steepest.gradnorm.patches import Geometry, patch_gram, patches
 from steepest.gradnorm.routes import Routes, chunks
 from steepest.gradnorm.shares import Share, sum_of_squares
 
-_WIDE_ROW = 64
-"""A row of taps has to be so wide to make a good product."""
-
-_COPY = 10
+_COPY = 20
 """A copied number costs as much as so many multiplications: copies are bound by memory."""
+
+_START = {"cpu": 4e6, "cuda": 1e8}
+"""To start a function for one sample alone costs as much as so many multiplications."""
+
+_WEIGHT_GRADIENTS = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
 
 class Convolved(Share):
@@ -42,56 +45,62 @@ class Convolved(Share):
 
     def dense(self, rows: slice) -> Tensor:
         """Build gradients [n, *shape]."""
-        return self._patches(rows).dense(slice(None))
+        return torch.stack([self._one(i) for i in range(*rows.indices(self.samples))])
 
     def _costs(self, *, fused: bool) -> dict[str, float]:
         """Count multiplications, and copies as some."""
+        geometry, groups = self._geometry, self._geometry.groups
         frames, out_channels, *out = self._g.shape[1:]
-        pixels = self._geometry_pixels()
         positions = torch.Size(out).numel()
-        fan_in = self.shape[1:].numel()
-        fan_out = out_channels // self._geometry.groups
-        gradient = frames * positions * fan_in * fan_out
-        gram = (frames * positions) ** 2 * (fan_in + fan_out)
-        groups = self._geometry.groups
-        costs: dict[str, float] = {
-            "patches": groups * (_COPY * fan_in * frames * positions + min(gradient, gram))
-        }
-        if groups != 1 or frames != 1:
-            return costs
-        taps = self._geometry.taps
-        if fused:
-            by_gram = kernels.prefer_gram(positions, fan_in // taps, fan_out, taps)
+        fan_in, fan_out = self.shape[1:].numel(), out_channels // groups
+        gradient = groups * frames * positions * fan_in * fan_out
+        gram = groups * (frames * positions) ** 2 * (fan_in + fan_out)
+        if fused and groups == 1 and frames == 1:
+            by_gram = kernels.prefer_gram(positions, self.shape[1], fan_out, geometry.taps)
             return {"fused": float(by_gram), "fused-gram": float(not by_gram)}
-        costs["pixels"] = pixels**2 * self.shape[1] + positions**2 * (fan_out + _COPY * taps)
-        if self.shape[1] * self._geometry.kernel[-1] >= _WIDE_ROW and gradient < gram:
-            costs["rows"] = _COPY * fan_in // taps * self._geometry.kernel[-1] * pixels + gradient
+        copies = 0 if geometry.taps == 1 else groups * fan_in * frames * positions
+        costs: dict[str, float] = {
+            "patches": _COPY * copies + min(gradient, gram),
+            "vendor": _START.get(self._x.device.type, 1e8) + gradient,
+        }
+        if groups == 1 and frames == 1:
+            pixels, taps = self._pixels(), geometry.taps
+            costs["pixels"] = pixels**2 * self.shape[1] + positions**2 * (
+                fan_out + _COPY / 2 * taps
+            )
         return costs
 
-    def _geometry_pixels(self) -> int:
+    def _pixels(self) -> int:
         sides = zip(self._x.shape[3:], self._geometry.padding, strict=True)
         return torch.Size([size + sum(pair) for size, pair in sides]).numel()
 
     def _by(self, route: str, routes: Routes) -> Tensor:
         if route.startswith("fused"):
             return self._fused(route == "fused-gram", routes)
-        out = self._g.shape[3:]
-        frames = self._x.shape[1]
+        if route == "vendor":
+            return torch.cat([sum_of_squares(self._one(i)[None]) for i in range(self.samples)])
+        out, frames = self._g.shape[3:], self._x.shape[1]
         floats = self.shape[1:].numel() * self._geometry.groups * out.numel() * frames
         parts = []
         for rows in chunks(self.samples, floats):
             if route == "patches":
                 parts.append(self._patches(rows).squares(_Quiet(routes)))
-                continue
-            x, y = self._geometry.pad(self._x[rows, 0]), self._g[rows, 0]
-            if route == "pixels":
-                parts.append(_pixel_squares(self._geometry, x, y, routes))
             else:
-                y = y.flatten(2)
-                rows_of_taps = patch_rows(self._geometry, x, out)
-                squares = [sum_of_squares(y @ row.transpose(1, 2)) for row in rows_of_taps]
-                parts.append(torch.stack(squares).sum(0))
+                x, g = self._x[rows, 0], self._g[rows, 0]
+                parts.append(_pixel_squares(self._geometry, self._geometry.pad(x), g, routes))
         return torch.cat(parts)
+
+    def _one(self, sample: int) -> Tensor:
+        """Build one sample's gradient by torch's own function."""
+        x, g, geometry = self._x[sample], self._g[sample], self._geometry
+        padding = [before for before, _ in geometry.padding]
+        if not geometry.fits(x.shape[2:], g.shape[2:]):
+            x, padding = geometry.cut(x, g.shape[2:]), [0] * len(padding)
+        weight_gradient = _WEIGHT_GRADIENTS[len(padding)]
+        built: Tensor = weight_gradient(  # type: ignore[no-untyped-call]
+            x, self.shape, g, geometry.stride, padding, geometry.dilation, geometry.groups
+        )
+        return built
 
     def _patches(self, rows: slice) -> Outer:
         x, g = self._x[rows], self._g[rows]
@@ -108,8 +117,8 @@ class Convolved(Share):
     def _fused(self, gram: bool, routes: Routes) -> Tensor:
         shape, x = self._geometry, self._x[:, 0]
         padding = [before for before, _ in shape.padding]
-        if any(before != after for before, after in shape.padding):
-            x, padding = shape.pad(x), [0] * len(padding)
+        if not shape.fits(x.shape[2:], self._g.shape[3:]):
+            x, padding = shape.cut(x, self._g.shape[3:]), [0] * len(padding)
         total, size = kernels.convolution_squares(
             x, self._g[:, 0], shape.kernel, shape.stride, padding, shape.dilation,
             routes.tf32, gram,

@@ -96,15 +96,17 @@ def move(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Inputs:
 
 def detached(inputs: Inputs) -> Inputs:
     """Return the batch cut off from any graph it came from, and fit for a new one."""
-
-    def cut(tensor: Tensor) -> Tensor:
-        return tensor.clone() if tensor.is_inference() else tensor.detach()
-
     if isinstance(inputs, Tensor):
-        return cut(inputs)
+        return cut_off(inputs)
     if isinstance(inputs, Mapping):
-        return {name: cut(tensor) for name, tensor in inputs.items()}
-    return tuple(cut(tensor) for tensor in inputs)
+        return {name: cut_off(tensor) for name, tensor in inputs.items()}
+    return tuple(cut_off(tensor) for tensor in inputs)
+
+
+def cut_off(tensor: Tensor) -> Tensor:
+    """Return a tensor cut off from any graph it came from, and fit for a new one."""
+    with torch.inference_mode(mode=False):
+        return tensor.clone() if tensor.is_inference() else tensor.detach()
 
 
 def check_finite(inputs: Inputs, names: Sequence[SampleId] | None = None) -> None:

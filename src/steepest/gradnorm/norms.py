@@ -108,6 +108,8 @@ class GradientNorms:
             raise InputError(f"targets must be a tensor, not {type(targets).__name__}")
         total = batches.count(inputs)
         batches.check_finite(inputs)
+        if targets is not None:
+            targets = batches.cut_off(targets)
         resolve(self._loss, targets, total)  # Says at once what does not fit.
         squares = self._all_squares(inputs, targets, total)
         if self._verify and total:

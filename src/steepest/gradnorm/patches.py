@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,6 +39,22 @@ class Geometry:
         sides = [side for pair in reversed(self.padding) for side in pair]
         return F.pad(x, sides) if any(sides) else x
 
+    def cut(self, x: Tensor, out: torch.Size) -> Tensor:
+        """Pad an input [N, C, *S], and leave off what no output position sees."""
+        x = self.pad(x)
+        steps = zip(self.kernel, self.stride, self.dilation, out, strict=True)
+        for d, (size, step, gap, n) in enumerate(steps):
+            x = x.narrow(2 + d, 0, (n - 1) * step + gap * (size - 1) + 1)
+        return x
+
+    def fits(self, size: torch.Size, out: torch.Size) -> bool:
+        """Say whether an unpadded input of a size has just this output, padded alike all round."""
+        steps = zip(size, self.kernel, self.stride, self.dilation, self.padding, strict=True)
+        found = [
+            (n + sum(pad) - gap * (taps - 1) - 1) // step + 1 for n, taps, step, gap, pad in steps
+        ]
+        return found == list(out) and all(before == after for before, after in self.padding)
+
     def seen(self, tap: tuple[int, ...], out: torch.Size) -> list[slice]:
         """Return where one tap falls on the padded input, along the first dimensions."""
         steps = zip(tap, self.dilation, self.stride, out, strict=False)
@@ -67,27 +82,6 @@ def patches(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
     x = x.permute(0, 1, *kernel, *spatial)
     width = x.shape[1] // geometry.groups * geometry.taps
     return x.reshape(len(x), geometry.groups, width, out.numel())
-
-
-def patch_rows(geometry: Geometry, x: Tensor, out: torch.Size) -> Iterator[Tensor]:
-    """Cut a padded input into patches, one row of the kernel's taps at a time.
-
-    Only the last dimension is unfolded; along the others a tap is a shift. Each row is a larger
-    product than a patch's and a fraction of its memory.
-
-    Args:
-        geometry: How the kernel moves, with one group.
-        x: The padded input [N, C, *S].
-        out: The spatial shape of the output.
-
-    Yields:
-        [N, C · taps in a row, T].
-    """
-    size, step, gap = geometry.kernel[-1], geometry.stride[-1], geometry.dilation[-1]
-    wide = x.unfold(-1, gap * (size - 1) + 1, step).narrow(-2, 0, out[-1])[..., ::gap]
-    wide = wide.movedim(-1, 2).reshape(len(x), -1, *x.shape[2:-1], out[-1])
-    for tap in itertools.product(*map(range, geometry.kernel[:-1])):
-        yield wide[(slice(None), slice(None), *geometry.seen(tap, out))].flatten(2)
 
 
 def patch_gram(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:

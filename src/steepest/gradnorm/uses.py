@@ -35,11 +35,12 @@ class Use:
         step: What is known of it.
         samples: The number of samples N.
         given: Its arguments as the model gave them.
-        inputs: The same with parameters that need no gradient.
+        inputs: The same with copies of the parameters.
         by_id: The sources among the arguments, by the id of their tensor.
 
     Attributes:
         listener: Hears of gradients.
+        anchored: Whether the data that it was given is part of a graph already.
         gradients: The gradients of its results, as far as they have arrived.
         spoilt: Whether it cannot be measured from here.
     """
@@ -57,6 +58,10 @@ class Use:
         self.sources = list(by_id.values())
         self._sources_at = [by_id.get(id(v)) for v in pytree.tree_leaves(given)]
         values, self._nest = pytree.tree_flatten(inputs)
+        self.anchored = any(
+            source is None and isinstance(value, Tensor) and value.requires_grad
+            for source, value in zip(self._sources_at, values, strict=True)
+        )
         self._values: list[Any] = [v.detach() if isinstance(v, Tensor) else v for v in values]
         self._versions: list[int] = []
         self.listener: Listener | None = None

@@ -1,8 +1,8 @@
 """Watch a model's forward pass: every torch function that takes parameters.
 
-Where a parameter meets the data, the function gets a copy of it that needs no gradient, so that
-no weight gradient of the batch is ever built, and the result gets a hook that measures the call
-the moment its gradient arrives. A parameter that receives a gradient from autograd itself was
+Where a parameter meets the data, the function gets a copy of it whose gradient nobody collects, so
+that no weight gradient of the batch is ever built, and the result gets a hook that measures the
+call the moment its gradient arrives. A parameter that receives a gradient from autograd itself was
 used in a way that could not be watched; it is measured sample by sample instead.
 """
 
@@ -166,11 +166,15 @@ class Watch(TorchFunctionMode):
         kwargs: dict[str, Any],
         found: list[Source],
     ) -> tuple[Any, Use]:
-        """Run a function with parameters that need no gradient."""
+        """Run a function with copies of the parameters.
+
+        The copies ask for a gradient, as torch takes other ways where nothing does, but nobody
+        collects it, so that it is never computed.
+        """
         by_id = {id(source.tensor): source for source in found}
 
         def plain(value: Any) -> Any:  # noqa: ANN401
-            return value.detach() if id(value) in by_id else value
+            return value.detach().requires_grad_() if id(value) in by_id else value
 
         inputs = pytree.tree_map(plain, (args, kwargs))
         use = Use(place, step, self.samples, (args, kwargs), inputs, by_id)
@@ -217,7 +221,7 @@ class Watch(TorchFunctionMode):
         def anchored(value: Any) -> Any:  # noqa: ANN401
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 return value
-            if not value.requires_grad:
+            if not use.anchored:
                 # The sum is no leaf, so that an in-place activation may follow.
                 value = value + self._anchor(value)
             use.listen(value)

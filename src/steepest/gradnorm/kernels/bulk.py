@@ -7,71 +7,70 @@ border, which leaves the threads nothing to do but multiply.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor  # type: ignore[import-untyped]
 
-from steepest.gradnorm.kernels.shapes import Problem, add_up
-from steepest.gradnorm.kernels.tiles import Tile
+from steepest.gradnorm.kernels.launch import Launch, Run, add_up, empty
+from steepest.gradnorm.kernels.shapes import Layout, Problem
+from steepest.gradnorm.kernels.tiles import Tile, fills_wide_tiles
 
-_WIDE = 128
 _ALIGNED_BYTES = 16
 _FIRST_WITH_ENGINE = (9, 0)
 
 
-def fits_bulk_copies(problem: Problem) -> bool:
-    """Say whether the copy engine can read a problem, and is worth it."""
+def fits_bulk_copies(problem: Problem, device: torch.device) -> bool:
+    """Say whether the copy engine of a device can read a problem, and is worth it."""
     p = problem
-    if p.a.dtype == torch.float32 or p.step != (1, 1, 1):
+    if not (p.is_half and p.is_aligned and p.step == (1, 1, 1)):
         return False
-    if p.a.is_cuda and torch.cuda.get_device_capability(p.a.device) < _FIRST_WITH_ENGINE:
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < _FIRST_WITH_ENGINE:
         return False
-    return all(x.shape[1] >= _WIDE and _is_aligned(x) for x in (p.a, p.g))
+    wide = fills_wide_tiles(p.a.channels) and fills_wide_tiles(p.g.channels)
+    return wide and all(_is_readable(x, p.dtype.itemsize) for x in (p.a, p.g))
 
 
-def squares_by_boxes(problem: Problem, tile: Tile) -> Tensor:
-    """Return the squared norms [N] of a problem's weight gradients."""
+def plan_boxes(problem: Problem, tile: Tile) -> Run:
+    """Return what computes the squared norms [N] from input and gradient."""
     p = problem
-    blocks_c, blocks_o = -(-p.a.shape[1] // tile.channels), -(-p.g.shape[1] // tile.outputs)
+    blocks_c, blocks_o = -(-p.a.channels // tile.channels), -(-p.g.channels // tile.outputs)
     programs = blocks_c * blocks_o * p.taps
-    out = torch.empty((len(p.g), programs), dtype=torch.float32, device=p.g.device)
-    is_deep = p.g.shape[2] > 1 or p.kernel[0] > 1
-    _boxes[(len(p.g) * programs,)](
-        *(_described(p.a, tile.block, tile.channels, is_deep),),
-        *(_described(p.g, tile.block, tile.outputs, is_deep), out),
-        *(tuple(p.g.shape[2:]), blocks_c, blocks_o),
-        *(p.kernel, p.pad, p.gap, tile.block, tile.channels, tile.outputs),
-        is_deep=is_deep,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+    is_deep = p.g.spatial[0] > 1 or p.kernel[0] > 1
+    fixed = (
+        *(p.g.spatial, blocks_c, blocks_o, p.kernel, p.pad, p.gap),
+        *(tile.block, tile.channels, tile.outputs, is_deep),
     )
-    return add_up(out)
+    launch = Launch(_boxes, p.samples * programs, fixed, tile.warps, tile.stages)
+    a_view = _view(p.a, [1, *tile.block, tile.channels], is_deep)
+    g_view = _view(p.g, [1, *tile.block, tile.outputs], is_deep)
+
+    def run(a: Tensor, g: Tensor) -> Tensor:
+        shares = empty(g, p.samples, programs)
+        launch(TensorDescriptor(a, *a_view), TensorDescriptor(g, *g_view), shares)
+        return add_up(shares)
+
+    return run
 
 
-def _is_aligned(x: Tensor) -> bool:
-    strides = [s for size, s in zip(x.shape, x.stride(), strict=True) if size > 1]
-    return (
-        x.stride(1) == 1
-        and x.data_ptr() % _ALIGNED_BYTES == 0
-        and all(s == 1 or (s > 0 and s * x.element_size() % _ALIGNED_BYTES == 0) for s in strides)
-    )
+def _is_readable(x: Layout, bytes_each: int) -> bool:
+    strides = [s for size, s in zip(x.shape, x.stride, strict=True) if size > 1]
+    regular = all(s == 1 or (s > 0 and s * bytes_each % _ALIGNED_BYTES == 0) for s in strides)
+    return x.stride[1] == 1 and regular
 
 
-def _described(x: Tensor, block: tuple[int, ...], channels: int, is_deep: bool) -> Any:
-    x = x.permute(0, 2, 3, 4, 1)
-    sizes, strides = list(x.shape), list(x.stride())
+def _view(x: Layout, box: list[int], is_deep: bool) -> tuple[list[int], list[int], list[int]]:
+    """Return sizes, strides and box with the channels last; without depth where there is none."""
+    sizes = [x.shape[d] for d in (0, 2, 3, 4, 1)]
+    strides = [x.stride[d] for d in (0, 2, 3, 4, 1)]
     for d in (3, 2, 1, 0):
         if sizes[d] == 1:
             # The stride of a single row means nothing to torch, but must be aligned here.
             strides[d] = strides[d + 1] * sizes[d + 1]
-    box = [1, *block, channels]
     if not is_deep:
         del sizes[1], strides[1], box[1]
-    return TensorDescriptor(x, sizes, strides, box)
+    return sizes, strides, box
 
 
 @triton.jit  # type: ignore[untyped-decorator]

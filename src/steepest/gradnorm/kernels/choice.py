@@ -7,8 +7,9 @@ import torch
 from steepest.gradnorm.kernels.tiles import block_of_pairs
 
 _DEPTH = 64
-_PAIRS_AGAINST_TILES = 1.4
-"""How much longer one multiplication takes in products of positions than in the gradient.
+_HALF = 0.7
+_SINGLE = 0.5
+"""The time of a product of positions for each block that it reads, in multiplications.
 
 Half precision is bound by what passes through the cache, and the gradient's tiles use each
 number they read more often; single precision is bound by multiplying.
@@ -36,5 +37,6 @@ def prefer_gram(
     pairs = blocks * (blocks + 1) // 2
     # Taps are taken one by one, each with its channels filled up to the depth of a tile.
     depth = taps * max(_DEPTH, fan_in // taps)
-    slower = 1.0 if dtype == torch.float32 else _PAIRS_AGAINST_TILES
-    return slower * pairs * block**2 * (depth + fan_out) < positions * fan_in * fan_out
+    reads = 1 if blocks == 1 else 2
+    cost = reads * (_SINGLE if dtype == torch.float32 else _HALF)
+    return cost * pairs * block**2 * (depth + fan_out) < positions * fan_in * fan_out

@@ -7,41 +7,41 @@ diagonal are made, in registers.
 
 from __future__ import annotations
 
-import torch
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
-from steepest.gradnorm.kernels.shapes import Problem, add_up, covers
+from steepest.gradnorm.kernels.launch import Launch, PairRun, add_up, empty
+from steepest.gradnorm.kernels.shapes import Problem, covers
 from steepest.gradnorm.kernels.tiles import GramTile
 
 
-def squares_by_pairs(problem: Problem, tile: GramTile, precision: str) -> tuple[Tensor, Tensor]:
-    """Return the squared norms [N] and what they would be if no terms cancelled [N]."""
+def plan_pairs(problem: Problem, tile: GramTile, precision: str) -> PairRun:
+    """Return what computes the squared norms [N], and them if no terms cancelled [N]."""
     p = problem
     blocks = -(-p.positions // tile.positions)
     pairs = blocks * (blocks + 1) // 2
-    samples, device = len(p.g), p.g.device
-    total = torch.empty((samples, pairs), dtype=torch.float32, device=device)
-    size = torch.empty((samples, pairs), dtype=torch.float32, device=device)
-    _pairs[(samples * pairs,)](
-        *(p.a, p.g, total, size, pairs, p.positions, p.a.shape[1], p.g.shape[1]),
-        *(tuple(p.a.shape[2:]), tuple(p.g.shape[2:]), p.a.stride(), p.g.stride()),
+    fixed = (
+        *(pairs, p.positions, p.a.channels, p.g.channels),
+        *(p.a.spatial, p.g.spatial, p.a.stride, p.g.stride),
         *(p.kernel, p.step, p.pad, p.gap, tile.positions, tile.depth),
-        single=pairs == 1,
-        whole_t=covers([p.positions], [tile.positions]),
-        whole_c=covers([p.a.shape[1]], [tile.depth]),
-        whole_o=covers([p.g.shape[1]], [tile.depth]),
-        precision=precision,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        *(pairs == 1, covers([p.positions], [tile.positions])),
+        *(covers([p.a.channels], [tile.depth]), covers([p.g.channels], [tile.depth])),
+        precision,
     )
-    size = add_up(size)
-    return add_up(total), size if pairs == 1 else size.square()
+    launch = Launch(_pairs, p.samples * pairs, fixed, tile.warps, tile.stages)
+
+    def run(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        total, size = empty(g, p.samples, pairs), empty(g, p.samples, pairs)
+        launch(a, g, total, size)
+        size = add_up(size)
+        return add_up(total), size if pairs == 1 else size.square()
+
+    return run
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _pairs(
+def _pairs(  # noqa: PLR0915 - one pass over registers
     a: tl.tensor,
     g: tl.tensor,
     totals: tl.tensor,

@@ -7,36 +7,35 @@ kernel is a shift of where the input is read, and padding a mask.
 
 from __future__ import annotations
 
-import torch
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
-from steepest.gradnorm.kernels.shapes import Problem, add_up, covers
+from steepest.gradnorm.kernels.launch import Launch, Run, add_up, empty
+from steepest.gradnorm.kernels.shapes import Problem, covers
 from steepest.gradnorm.kernels.tiles import Tile
 
 
-def squares_by_rows(problem: Problem, tile: Tile, precision: str) -> Tensor:
-    """Return the squared norms [N] of a problem's weight gradients."""
+def plan_rows(problem: Problem, tile: Tile, precision: str) -> Run:
+    """Return what computes the squared norms [N] from input and gradient."""
     p = problem
-    samples, channels, outputs = len(p.g), p.a.shape[1], p.g.shape[1]
-    blocks = -(-outputs // tile.outputs) * -(-channels // tile.channels)
+    blocks = -(-p.g.channels // tile.outputs) * -(-p.a.channels // tile.channels)
     programs = blocks * p.kernel[0] * p.kernel[1] * -(-p.kernel[2] // tile.taps)
-    out = torch.empty((samples, programs), dtype=torch.float32, device=p.g.device)
-    _rows[(samples * programs,)](
-        *(p.a, p.g, out, channels, outputs),
-        *(tuple(p.a.shape[2:]), tuple(p.g.shape[2:]), p.a.stride(), p.g.stride()),
+    fixed = (
+        *(p.a.channels, p.g.channels, p.a.spatial, p.g.spatial, p.a.stride, p.g.stride),
         *(p.kernel, p.step, p.pad, p.gap, tile.block, tile.channels, tile.outputs),
-        taps=tile.taps,
-        flip=tile.flip,
-        whole_t=covers(p.g.shape[2:], tile.block),
-        whole_c=covers([channels], [tile.channels]),
-        whole_o=covers([outputs], [tile.outputs]),
-        precision=precision,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        *(tile.taps, tile.flip, covers(p.g.spatial, tile.block)),
+        *(covers([p.a.channels], [tile.channels]), covers([p.g.channels], [tile.outputs])),
+        precision,
     )
-    return add_up(out)
+    launch = Launch(_rows, p.samples * programs, fixed, tile.warps, tile.stages)
+
+    def run(a: Tensor, g: Tensor) -> Tensor:
+        shares = empty(g, p.samples, programs)
+        launch(a, g, shares)
+        return add_up(shares)
+
+    return run
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -68,7 +67,7 @@ def _add_tap(
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _rows(
+def _rows(  # noqa: C901, PLR0915 - one pass over registers
     a: tl.tensor,
     g: tl.tensor,
     out: tl.tensor,

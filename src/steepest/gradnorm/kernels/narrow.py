@@ -6,36 +6,36 @@ still make a full tile.
 
 from __future__ import annotations
 
-import torch
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
-from steepest.gradnorm.kernels.shapes import Problem, add_up, covers
+from steepest.gradnorm.kernels.launch import Launch, Run, add_up, empty
+from steepest.gradnorm.kernels.shapes import Problem, covers
 from steepest.gradnorm.kernels.tiles import Tile
 
 
-def squares_by_patches(problem: Problem, tile: Tile, precision: str) -> Tensor:
-    """Return the squared norms [N] of a problem's weight gradients."""
+def plan_patches(problem: Problem, tile: Tile, precision: str) -> Run:
+    """Return what computes the squared norms [N] from input and gradient."""
     p = problem
-    samples, channels, outputs = len(p.g), p.a.shape[1], p.g.shape[1]
-    programs = -(-outputs // tile.outputs) * -(-channels * p.taps // tile.channels)
-    out = torch.empty((samples, programs), dtype=torch.float32, device=p.g.device)
-    _patches[(samples * programs,)](
-        *(p.a, p.g, out, channels, outputs),
-        *(tuple(p.a.shape[2:]), tuple(p.g.shape[2:]), p.a.stride(), p.g.stride()),
+    programs = -(-p.g.channels // tile.outputs) * -(-p.a.channels * p.taps // tile.channels)
+    fixed = (
+        *(p.a.channels, p.g.channels, p.a.spatial, p.g.spatial, p.a.stride, p.g.stride),
         *(p.kernel, p.step, p.pad, p.gap, tile.block, tile.channels, tile.outputs),
-        whole_t=covers(p.g.shape[2:], tile.block),
-        whole_o=covers([outputs], [tile.outputs]),
-        precision=precision,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+        *(covers(p.g.spatial, tile.block), covers([p.g.channels], [tile.outputs]), precision),
     )
-    return add_up(out)
+    launch = Launch(_patches, p.samples * programs, fixed, tile.warps, tile.stages)
+
+    def run(a: Tensor, g: Tensor) -> Tensor:
+        shares = empty(g, p.samples, programs)
+        launch(a, g, shares)
+        return add_up(shares)
+
+    return run
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _patches(
+def _patches(  # noqa: PLR0915 - one pass over registers
     a: tl.tensor,
     g: tl.tensor,
     out: tl.tensor,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from steepest.gradnorm.kernels.shapes import Problem, arranged, from_convolution, from_linear
+from steepest.gradnorm.kernels.plans import Key, plan_gram, plan_outer, plan_sums
 
 _DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
-_LIBRARY = torch.library.Library("steepest", "FRAGMENT")
-_WINDOW = "int[] kernel, int[] stride, int[] padding, int[] dilation"
+_ALIGNED_BYTES = 16
+_NOTHING = nullcontext()
 
 
 def available(tensor: Tensor) -> bool:
@@ -104,69 +105,63 @@ def _is_interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def _precision(a: Tensor, tf32: bool) -> str:
-    return "ieee" if _is_strict(a, tf32) else "tf32"
+def _outer(a: Tensor, g: Tensor, tf32: bool) -> Tensor:
+    if _is_strict(a, tf32):
+        # Without tensor cores, neighbours in a tile have to be neighbours in memory.
+        a, g = a.contiguous(), g.contiguous()
+    with _on(a):
+        return plan_outer(_key(a), _key(g), (), tf32)(a, g)
+
+
+def _gram(a: Tensor, g: Tensor, tf32: bool) -> tuple[Tensor, Tensor]:
+    if _is_strict(a, tf32):
+        a, g = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (a, g))
+    with _on(a):
+        return plan_gram(_key(a), _key(g), (), tf32)(a, g)
+
+
+def _convolution_outer(a: Tensor, g: Tensor, *rest: Any) -> Tensor:  # noqa: ANN401
+    *window, tf32 = rest
+    if _is_strict(a, tf32):
+        a, g = (x.movedim(1, -1).contiguous().movedim(-1, 1) for x in (a, g))
+    with _on(a):
+        return plan_outer(_key(a), _key(g), tuple(map(tuple, window)), tf32)(a, g)
+
+
+def _convolution_gram(a: Tensor, g: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    *window, tf32 = rest
+    if _is_strict(a, tf32):
+        a, g = a.contiguous(), g.contiguous()
+    with _on(a):
+        return plan_gram(_key(a), _key(g), tuple(map(tuple, window)), tf32)(a, g)
+
+
+def _sums(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    x, g = x.flatten(2), g.flatten(2)
+    with _on(x):
+        return plan_sums(_key(x), _key(g))(x, g)
 
 
 def _is_strict(a: Tensor, tf32: bool) -> bool:
     return a.dtype == torch.float32 and not tf32
 
 
-def _by_tiles(problem: Problem, tf32: bool) -> Tensor:
-    from steepest.gradnorm.kernels import bulk, instantiate, narrow, tiles
-
-    precision = _precision(problem.a, tf32)
-    if problem.is_narrow:
-        tile = tiles.narrow_tile_for(problem, precision)
-        return narrow.squares_by_patches(problem, tile, precision)
-    if bulk.fits_bulk_copies(problem):
-        return bulk.squares_by_boxes(problem, tiles.box_tile_for(problem))
-    if _is_strict(problem.a, tf32):
-        # Without tensor cores, neighbours in a tile have to be neighbours in memory.
-        problem = arranged(problem, channels_last=True)
-    tile = tiles.tile_for(problem, precision)
-    return instantiate.squares_by_rows(problem, tile, precision)
+def _key(x: Tensor) -> Key:
+    return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % _ALIGNED_BYTES == 0
 
 
-def _by_pairs(problem: Problem, tf32: bool) -> tuple[Tensor, Tensor]:
-    from steepest.gradnorm.kernels import gram, tiles
-
-    precision = _precision(problem.a, tf32)
-    if _is_strict(problem.a, tf32):
-        problem = arranged(problem, channels_last=False)
-    return gram.squares_by_pairs(problem, tiles.gram_tile_for(problem, precision), precision)
+def _on(x: Tensor) -> AbstractContextManager[object]:
+    """Make the device of a tensor the current one: Triton knows no other."""
+    if not x.is_cuda or x.device.index == torch.cuda.current_device():
+        return _NOTHING
+    return torch.cuda.device(x.device)
 
 
-def _outer(a: Tensor, g: Tensor, tf32: bool) -> Tensor:
-    return _by_tiles(from_linear(a, g), tf32)
-
-
-def _gram(a: Tensor, g: Tensor, tf32: bool) -> tuple[Tensor, Tensor]:
-    return _by_pairs(from_linear(a, g), tf32)
-
-
-def _convolution_outer(a: Tensor, g: Tensor, *window: Any) -> Tensor:
-    *sizes, tf32 = window
-    return _by_tiles(from_convolution(a, g, *sizes), tf32)
-
-
-def _convolution_gram(a: Tensor, g: Tensor, *window: Any) -> tuple[Tensor, Tensor]:
-    *sizes, tf32 = window
-    return _by_pairs(from_convolution(a, g, *sizes), tf32)
-
-
-def _sums(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    from steepest.gradnorm.kernels.sums import sums_by_channel
-    from steepest.gradnorm.kernels.tiles import sum_tile_for
-
-    return sums_by_channel(x, g, sum_tile_for(g))
-
-
-def _one_each(a: Tensor, g: Tensor, *_: Any) -> Tensor:  # noqa: ARG001
+def _one_each(a: Tensor, g: Tensor, *_: object) -> Tensor:  # noqa: ARG001
     return g.new_empty(g.shape[:1], dtype=torch.float32)
 
 
-def _two_each(a: Tensor, g: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+def _two_each(a: Tensor, g: Tensor, *_: object) -> tuple[Tensor, Tensor]:
     return _one_each(a, g), _one_each(a, g)
 
 
@@ -175,25 +170,43 @@ def _two_by_channel(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG
     return g.new_empty(shape, dtype=torch.float32), g.new_empty(shape, dtype=torch.float32)
 
 
-def _register(schema: str, function: Callable[..., Any], shapes: Callable[..., Any]) -> None:
-    name = schema.split("(")[0]
-    _LIBRARY.define(schema)
-    _LIBRARY.impl(name, function, "CUDA")
+def _register(
+    library: Any,  # noqa: ANN401 - torch leaves it untyped
+    signature: str,
+    function: Callable[..., Any],
+    shapes: Callable[..., Any],
+) -> None:
+    name = signature.partition("(")[0]
+    library.define(signature)
+    library.impl(name, function, "CUDA")
     # Triton's interpreter stands in for a GPU in tests.
-    _LIBRARY.impl(name, function, "CPU")
-    torch.library.register_fake(f"steepest::{name}", shapes, lib=_LIBRARY)
+    library.impl(name, function, "CPU")
+    torch.library.register_fake(f"steepest::{name}", shapes, lib=library)
 
 
-_register("outer_squares(Tensor a, Tensor g, bool tf32) -> Tensor", _outer, _one_each)
-_register("gram_squares(Tensor a, Tensor g, bool tf32) -> (Tensor, Tensor)", _gram, _two_each)
-_register(
-    f"convolution_outer_squares(Tensor a, Tensor g, {_WINDOW}, bool tf32) -> Tensor",
-    _convolution_outer,
-    _one_each,
-)
-_register(
-    f"convolution_gram_squares(Tensor a, Tensor g, {_WINDOW}, bool tf32) -> (Tensor, Tensor)",
-    _convolution_gram,
-    _two_each,
-)
-_register("channel_sums(Tensor x, Tensor g) -> (Tensor, Tensor)", _sums, _two_by_channel)
+def _register_all() -> Any:  # noqa: ANN401 - torch leaves it untyped
+    library: Any = torch.library.Library("steepest", "FRAGMENT")  # type: ignore[no-untyped-call]
+    pair = "Tensor a, Tensor g"
+    window = "int[] kernel, int[] stride, int[] padding, int[] dilation"
+    one, two = "-> Tensor", "-> (Tensor, Tensor)"
+    for signature, function, shapes in (
+        (f"outer_squares({pair}, bool tf32) {one}", _outer, _one_each),
+        (f"gram_squares({pair}, bool tf32) {two}", _gram, _two_each),
+        (
+            f"convolution_outer_squares({pair}, {window}, bool tf32) {one}",
+            _convolution_outer,
+            _one_each,
+        ),
+        (
+            f"convolution_gram_squares({pair}, {window}, bool tf32) {two}",
+            _convolution_gram,
+            _two_each,
+        ),
+        (f"channel_sums({pair}) {two}", _sums, _two_by_channel),
+    ):
+        _register(library, signature, function, shapes)
+    return library
+
+
+_LIBRARY = _register_all()
+"""Kept for as long as the process runs: the operators go when it does."""

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import torch
 import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
+from steepest.gradnorm.kernels.launch import Launch, PairRun, empty
+from steepest.gradnorm.kernels.shapes import Layout
 from steepest.gradnorm.kernels.tiles import SumTile
 
 
-def sums_by_channel(x: Tensor, g: Tensor, tile: SumTile) -> tuple[Tensor, Tensor]:
-    """Return Σ x·g and Σ g over the positions of [N, C, *S], [N, C] each."""
-    x, g = x.flatten(2), g.flatten(2)
-    samples, channels, positions = x.shape
-    products = torch.empty((samples, channels), dtype=torch.float32, device=g.device)
-    plain = torch.empty_like(products)
+def plan_sums(x: Layout, g: Layout, tile: SumTile) -> PairRun:
+    """Return what computes Σ x·g and Σ g over the positions, [N, C] each."""
+    samples, channels, *_ = g.shape
     blocks = -(-channels // tile.channels)
-    _sums[(samples * blocks,)](
-        *(x, g, products, plain, channels, positions, x.stride(), g.stride()),
-        block_c=tile.channels,
-        block_t=tile.positions,
-        whole_c=channels % tile.channels == 0,
-        whole_t=positions % tile.positions == 0,
-        num_warps=tile.warps,
-        num_stages=tile.stages,
+    positions = g.spatial[2]
+    fixed = (
+        *(channels, positions, (x.stride[0], x.stride[1], x.stride[4])),
+        *((g.stride[0], g.stride[1], g.stride[4]), tile.channels, tile.positions),
+        *(channels % tile.channels == 0, positions % tile.positions == 0),
     )
-    return products, plain
+    launch = Launch(_sums, samples * blocks, fixed, tile.warps, tile.stages)
+
+    def run(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+        products, plain = empty(g, samples, channels), empty(g, samples, channels)
+        launch(x, g, products, plain)
+        return products, plain
+
+    return run
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
+from steepest.gradnorm.kernels.shapes import Layout, Problem, Triple
 
-from steepest.gradnorm.kernels.shapes import Problem, Triple
+_PROGRAMS = 128
+"""How many programs keep a large GPU busy: about one for each of its processors."""
+
+_WASTE = 1.3
+"""How many more numbers a tile may carry than half a tile would, to be used all the same."""
 
 
 @dataclass(frozen=True)
@@ -63,34 +66,70 @@ class SumTile:
 def tile_for(problem: Problem, precision: str) -> Tile:
     """Choose the tile of a weight gradient."""
     p = problem
-    last, taps = p.is_channels_last, min(3, p.kernel[2])
-    wide_in, wide_out = p.a.shape[1] >= 128, p.g.shape[1] >= 128
-    if p.a.dtype != torch.float32:
-        if wide_in and wide_out and p.taps == 1:
+    if p.is_half:
+        tile = _half_tile(p)
+    elif precision == "ieee":
+        tile = _tile(p, 32, 64, 64, 1, False, 4, 2)
+    else:
+        tile = _single_tile(p)
+    return _spread(p, tile)
+
+
+def _half_tile(p: Problem) -> Tile:
+    taps = min(3, p.kernel[2])
+    if p.g.channels <= 16:
+        return _tile(p, 128, 64, 16, taps, False, 1, 3)
+    if p.g.channels <= 32:
+        return _tile(p, 64 if p.positions < 4096 else 128, 64, 32, taps, False, 2, 3)
+    if p.a.channels >= 64 and fills_wide_tiles(p.g.channels):
+        if p.taps == 1 and fills_wide_tiles(p.a.channels):
             return _tile(p, 64, 128, 128, 1, True, 4, 3)
-        if wide_out and last and p.a.shape[1] >= 64:
+        if p.is_channels_last:
             return _tile(p, 32, 64, 128, taps, True, 4, 4)
-        return _tile(p, 64, 64, 64, taps, False, 4, 2)
-    if precision == "ieee":
-        return _tile(p, 32, 64, 64, 1, False, 4, 2)
-    if last:
-        # With two warps, the older tensor instructions are used: the newer ones would have
-        # single precision transposed first.
-        if wide_in and p.taps == 1:
+    return _tile(p, 64, 64, 64, taps, False, 4, 3)
+
+
+def _single_tile(p: Problem) -> Tile:
+    taps = min(3, p.kernel[2])
+    if p.is_channels_last:
+        # With one or two warps, the older tensor instructions are used: the newer ones would
+        # have single precision transposed first.
+        if p.g.channels <= 32:
+            return _tile(p, 32, 32, 32, taps, False, 1, 4)
+        if p.taps == 1 and fills_wide_tiles(p.a.channels):
             return _tile(p, 32, 128, 64, 1, False, 2, 2)
         return _tile(p, 16, 64, 64, taps, False, 2, 3)
-    if wide_out and p.a.shape[1] >= 64:
+    if p.a.channels >= 64 and fills_wide_tiles(p.g.channels):
         return _tile(p, 32, 64, 128, taps, True, 4, 2)
     return _tile(p, 32, 64, 64, taps, False, 4, 3)
 
 
+def _spread(p: Problem, tile: Tile) -> Tile:
+    """Cut a tile smaller where few samples would leave processors without a program."""
+    while True:
+        blocks = -(-p.a.channels // tile.channels) * -(-p.g.channels // tile.outputs)
+        rows = p.kernel[0] * p.kernel[1] * -(-p.kernel[2] // tile.taps)
+        if p.samples * blocks * rows >= _PROGRAMS:
+            return tile
+        # The rows of the products stay: tensor instructions want 64 of them.
+        if tile.taps > 1:
+            # What the other taps would have read goes into longer reads.
+            positions = tile.block[0] * tile.block[1] * tile.block[2]
+            tile = replace(tile, taps=1, block=block_of(p, 2 * positions))
+        elif tile.flip and tile.outputs > 32:
+            tile = replace(tile, outputs=tile.outputs // 2)
+        elif not tile.flip and tile.channels > 32:
+            tile = replace(tile, channels=tile.channels // 2)
+        else:
+            return tile
+
+
 def narrow_tile_for(problem: Problem, precision: str) -> Tile:
     """Choose the tile where channels and taps are counted together."""
-    p = problem
-    fan_in = _fit(p.a.shape[1] * p.taps, 64)
-    if p.a.dtype != torch.float32:
-        return _tile(p, 64, fan_in, 64, 1, False, 4, 3)
-    return _tile(p, 32, fan_in, 64, 1, False, 2 if precision == "tf32" else 4, 3)
+    fan_in = _fit(problem.a.channels * problem.taps, 64)
+    if problem.is_half:
+        return _tile(problem, 64, fan_in, 64, 1, False, 4, 3)
+    return _tile(problem, 32, fan_in, 64, 1, False, 2 if precision == "tf32" else 4, 3)
 
 
 def box_tile_for(problem: Problem) -> Tile:
@@ -104,7 +143,7 @@ def gram_tile_for(problem: Problem, precision: str) -> GramTile:
     """Choose the tile of pairs of positions."""
     p = problem
     block = block_of_pairs(p.positions)
-    if p.a.dtype != torch.float32:
+    if p.is_half:
         if block == 16:
             tile = GramTile(16, 128, 1, 4)
         elif 64 < p.positions <= 128:
@@ -117,17 +156,27 @@ def gram_tile_for(problem: Problem, precision: str) -> GramTile:
         tile = GramTile(16, 64, 1, 4)
     else:
         tile = GramTile(block, 64, 4, 3) if p.is_channels_last else GramTile(block, 32, 4, 4)
-    return replace(tile, depth=_fit(max(p.a.shape[1], p.g.shape[1]), tile.depth))
+    return replace(tile, depth=_fit(max(p.a.channels, p.g.channels), tile.depth))
 
 
-def sum_tile_for(g: Tensor) -> SumTile:
-    """Choose the tile for sums over the positions of [N, C, *S]."""
-    channels, positions = g.shape[1], g.shape[2:].numel()
-    if g.stride(1) == 1:
-        wide = min(64, _power(channels))
-        return SumTile(wide, min(_power(positions), 4096 // wide), 4, 3)
-    long = min(1024, _power(positions))
-    return SumTile(min(_power(channels), max(1, 4096 // long)), long, 4, 3)
+def sum_tile_for(g: Layout, bytes_each: int) -> SumTile:
+    """Choose the tile for sums over the positions of [N, C, 1, 1, T]."""
+    channels, positions = g.channels, g.spatial[2]
+    is_half = bytes_each == 2
+    if g.stride[1] != 1:
+        numbers = 4096 if is_half else 1024
+        long = min(1024, _power(positions))
+        return SumTile(min(_power(channels), max(1, numbers // long)), long, 4, 1)
+    wide = min(64, _power(channels))
+    if positions >= 512:
+        return SumTile(wide, 128 if is_half else 64, 4, 1)
+    # One warp alone sums without exchanging numbers between warps, the longest part of a short sum.
+    return SumTile(wide, min(_power(positions), 32 if is_half or positions > 64 else 16), 1, 1)
+
+
+def fills_wide_tiles(channels: int) -> bool:
+    """Say whether tiles of 128 channels hardly waste more than tiles of 64."""
+    return channels > 64 and -(-channels // 128) * 128 <= _WASTE * -(-channels // 64) * 64
 
 
 def block_of_pairs(positions: int) -> int:
@@ -146,14 +195,14 @@ def _tile(
     stages: int,
 ) -> Tile:
     if not p.is_narrow:
-        channels = _fit(p.a.shape[1], channels)
-    outputs = _fit(p.g.shape[1], outputs)
+        channels = _fit(p.a.channels, channels)
+    outputs = _fit(p.g.channels, outputs)
     return Tile(block_of(p, positions), channels, outputs, taps, flip, warps, stages)
 
 
 def block_of(problem: Problem, positions: int) -> Triple:
     """Cut positions into blocks of a power of two that waste least at the borders."""
-    depth, height, width = problem.g.shape[2:]
+    depth, height, width = problem.g.spatial
     best = (1, 1, positions)
     least = None
     x = positions

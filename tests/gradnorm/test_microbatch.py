@@ -1,0 +1,191 @@
+"""Samples in flight at once: any number gives the same, and ``"auto"`` makes do with what fits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import steepest
+from steepest.errors import InputError, ModelError
+from steepest.gradnorm import GradientNorms, batch_size
+from steepest.gradnorm.batch_size import bytes_kept, samples_that_fit
+from steepest.gradnorm.engine import Engine
+
+
+class Limited(nn.Module):
+    """A net that runs out of memory for more samples than ``limit``, and notes what it saw.
+
+    The first feature of a sample is its number. Small batches are not noted: they are those by
+    which the engine finds out about the model.
+    """
+
+    def __init__(self, limit: int, error: Exception | None = None) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 5), nn.Linear(5, 3)
+        self.limit, self.limits_to_come = limit, []
+        self.error = error or torch.OutOfMemoryError("out of memory")
+        self.refused, self.seen = [], []
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) > self.limit:
+            self.refused.append(len(x))
+            raise self.error
+        self.seen.append(x[:, 0].int().tolist())
+        if len(x) == self.limit and self.limits_to_come:
+            self.limit = self.limits_to_come.pop(0)
+        return self.head(self.body(x).tanh())
+
+
+def samples(n: int) -> Tensor:
+    x = torch.randn(n, 4, generator=torch.Generator().manual_seed(1))
+    x[:, 0] = torch.arange(n)
+    return x
+
+
+def make(limit: int = 1000, error: Exception | None = None) -> Limited:
+    torch.manual_seed(0)
+    return Limited(limit, error).eval()
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Set the free memory, in bytes."""
+
+    def set_to(number):
+        monkeypatch.setattr(batch_size, "free_bytes", lambda _device: number)
+
+    set_to(2**40)
+    return set_to
+
+
+@pytest.mark.parametrize("microbatch", ["auto", 1, 7, 100])
+def test_the_result_does_not_depend_on_it(microbatch):
+    model, x = make(), samples(20)
+    whole = steepest.gradient_norms(model, x)
+    split = steepest.gradient_norms(model, x, microbatch=microbatch)
+    torch.testing.assert_close(split, whole, rtol=1e-5, atol=0)
+
+
+def test_auto_halves_until_it_fits_and_measures_each_sample_once(free):
+    x = samples(20)
+    whole = steepest.gradient_norms(make(), x)
+    model = make(limit=6)
+    found = GradientNorms(model, microbatch="auto")(x)
+    torch.testing.assert_close(found, whole, rtol=1e-5, atol=0)
+    assert model.refused[0] in {8, 20}  # The first look at the model takes a few samples alone.
+    assert all(size <= 6 for size in map(len, model.seen))
+    batches = [seen for seen in model.seen if len(seen) == 5][-4:]
+    assert sum(batches, []) == list(range(20))
+
+
+def test_parts_that_are_done_are_kept_when_memory_shrinks_half_way(free):
+    x = samples(40)
+    whole = steepest.gradient_norms(make(), x)
+    model = make(limit=20)
+    norms = GradientNorms(model, microbatch="auto")
+    norms(samples(8))  # Finds out about the model.
+    model.seen, model.refused = [], []
+    norms._microbatch = 20
+    model.limits_to_come = [7]  # After the first batch of 20, no more than 7 fit.
+    torch.testing.assert_close(norms(x), whole, rtol=1e-5, atol=0)
+    assert model.refused == [20, 10]
+    assert [len(seen) for seen in model.seen] == [20, 5, 5, 5, 5]
+    assert sum(model.seen, []) == list(range(40))
+
+
+def test_what_fitted_is_remembered_for_the_next_batch(free):
+    model = make(limit=6)
+    norms = GradientNorms(model, microbatch="auto")
+    norms(samples(20))
+    model.refused = []
+    norms(samples(20))
+    assert model.refused == []
+
+
+def test_targets_go_with_their_samples(free):
+    x, targets = samples(20), torch.arange(20) % 3
+    whole = steepest.gradient_norms(make(), x, "cross-entropy", targets=targets)
+    found = steepest.gradient_norms(
+        make(limit=6), x, "cross-entropy", targets=targets, microbatch="auto"
+    )
+    torch.testing.assert_close(found, whole, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("microbatch", [None, 10])
+def test_without_auto_a_lack_of_memory_says_how_to_go_on(microbatch):
+    norms = GradientNorms(make(limit=9), microbatch=microbatch)
+    with pytest.raises(InputError, match="do not fit into memory: use microbatch='auto'") as caught:
+        norms(samples(20))
+    assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_single_sample_that_does_not_fit_is_an_error(free):
+    model = make(limit=0)
+    with pytest.raises(InputError, match="use a smaller model or input"):
+        GradientNorms(model, microbatch="auto")(samples(1))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+    ],
+)
+def test_running_out_looks_different_on_other_devices(free, error):
+    model = make(limit=6, error=error)
+    assert len(GradientNorms(model, microbatch="auto")(samples(12))) == 12
+    assert model.refused
+
+
+def test_other_errors_are_not_tried_again(free):
+    model = make(limit=6, error=RuntimeError("something else"))
+    with pytest.raises(ModelError, match="something else"):
+        GradientNorms(model, microbatch="auto")(samples(20))
+    assert len(model.refused) == 1
+
+
+def test_the_model_is_as_before_after_running_out(free):
+    model = make(limit=6)
+    model.register_buffer("count", torch.zeros(()))
+    flags = [p.requires_grad for p in model.parameters()]
+    with pytest.raises(InputError):
+        GradientNorms(model)(samples(20))
+    assert [p.requires_grad for p in model.parameters()] == flags
+    assert model.count == 0
+
+
+def known_net(width: int = 8) -> nn.Module:
+    return nn.Sequential(nn.Linear(4, width), nn.Tanh(), nn.Linear(width, 3)).eval()
+
+
+def test_a_forward_pass_keeps_inputs_and_activations_but_no_weights():
+    # The input [3, 4] and what tanh gives [3, 8], which the second layer takes as well.
+    assert bytes_kept(Engine(known_net()), torch.randn(3, 4)) == 4 * (3 * 4 + 3 * 8)
+    double = known_net().double()
+    assert bytes_kept(Engine(double), torch.randn(3, 4).double()) == 8 * (3 * 4 + 3 * 8)
+
+
+def test_a_single_sample_counts_as_one_however_many_there_are():
+    engine, x = Engine(known_net()), torch.randn(1000, 4)
+    assert bytes_kept(engine, x[:1]) == bytes_kept(engine, x[:1].clone())
+
+
+def test_the_more_memory_is_free_the_more_samples_fit(free):
+    engine, x = Engine(known_net(width=800)), torch.randn(40, 4)
+    found = []
+    for number in (0, 100_000, 200_000, 2**40):
+        free(number)
+        found.append(samples_that_fit(engine, x))
+    assert found == sorted(found)
+    assert found[0] == 1
+    assert 1 < found[1] < found[2] < 40
+    assert found[-1] == 40
+
+
+@pytest.mark.parametrize("microbatch", [0, -3, 2.0, "all", True])
+def test_what_is_no_number_of_samples_is_refused(microbatch):
+    with pytest.raises(InputError, match="microbatch must be a whole number of at least 1 or 'aut"):
+        GradientNorms(make(), microbatch=microbatch)

@@ -1,0 +1,226 @@
+"""Parameters used several times, and weights made of parameters: exact in one batched pass."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from test_rules import by_rules_alone
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrizations, parametrize
+
+import steepest
+from steepest.gradnorm import reference_norms
+
+CLASSES = 3
+
+
+class TiedWords(nn.Module):
+    """A language model's head shares the table of its words; a sample repeats some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(7, 5, padding_idx=0)
+        self.mix = nn.Linear(5, 5)
+        self.head = nn.Linear(5, 7, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.mix(self.words(ids)).tanh().mean(1))
+
+
+class TiedAutoencoder(nn.Module):
+    """The decoder is the transpose of the encoder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 6) / 2)
+        self.head = nn.Linear(6, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(F.linear(F.linear(x, self.weight).tanh(), self.weight.t()))
+
+
+class Scales(nn.Module):
+    """One convolution looks at an image and at two smaller copies of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3, padding=1)
+        self.norm = nn.GroupNorm(2, 4)
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        sizes = [x, F.avg_pool2d(x, 2), F.avg_pool2d(x, 4)]
+        return self.head(sum(self.norm(self.conv(s)).relu().mean((2, 3)) for s in sizes))
+
+
+class Siamese(nn.Module):
+    """Two inputs through the same branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branch = nn.Sequential(nn.Conv1d(2, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(20, 4))
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return self.head((self.branch(left) - self.branch(right)).abs())
+
+
+class Recurrent(nn.Module):
+    """A cell written by hand, called at every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.again = nn.Linear(3, 4), nn.Linear(4, 4)
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = x.new_zeros(len(x), 4)
+        for step in x.unbind(1):
+            state = (self.enter(step) + self.again(state)).tanh()
+        return self.head(state)
+
+
+class Standardised(nn.Conv2d):
+    """Weight standardisation."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = self.weight.mean((1, 2, 3), keepdim=True)
+        std = self.weight.std((1, 2, 3), keepdim=True)
+        return self._conv_forward(x, (self.weight - mean) / (std + 1e-5), self.bias)
+
+
+class LowRank(nn.Module):
+    """A frozen layer with a trainable difference of low rank."""
+
+    def __init__(self, *, merged: bool) -> None:
+        super().__init__()
+        self.base = nn.Linear(6, 5).requires_grad_(requires_grad=False)
+        self.down = nn.Parameter(torch.randn(2, 6))
+        self.up = nn.Parameter(torch.randn(5, 2))
+        self.merged = merged
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.merged:
+            return F.linear(x, self.base.weight + 0.5 * self.up @ self.down, self.base.bias)
+        return self.base(x) + 0.5 * F.linear(F.linear(x, self.down), self.up)
+
+
+class Chunked(nn.Module):
+    """Queries, keys and values from parts of one weight and one bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(12, 4) / 2)
+        self.bias = nn.Parameter(torch.randn(12) / 2)
+        self.head = nn.Linear(4, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights, biases = self.weight.chunk(3), self.bias.split(4)
+        q, k, v = (F.linear(x, w, b) for w, b in zip(weights, biases, strict=True))
+        return self.head(F.scaled_dot_product_attention(q, k, v).mean(1))
+
+
+class Doubled(nn.Module):
+    """A parametrisation that doubles a weight."""
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight * 2
+
+
+def plain(layer: nn.Module, features: int) -> nn.Module:
+    return nn.Sequential(layer, nn.Tanh(), nn.Flatten(), nn.Linear(features, CLASSES))
+
+
+def parametrised(layer: nn.Module) -> nn.Module:
+    parametrize.register_parametrization(layer, "weight", Doubled())
+    return layer
+
+
+def normal(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(len(shape))
+    return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+
+def words() -> Tensor:
+    return torch.randint(0, 7, (4, 6), generator=torch.Generator().manual_seed(0))
+
+
+CASES = {
+    "tied words": (TiedWords, words),
+    "tied autoencoder": (TiedAutoencoder, lambda: normal(4, 6)),
+    "scales": (Scales, lambda: normal(4, 2, 8, 8)),
+    "recurrent": (Recurrent, lambda: normal(4, 5, 3)),
+    "weight norm": (
+        lambda: plain(parametrizations.weight_norm(nn.Conv1d(2, 3, 2)), 12),
+        lambda: normal(4, 2, 5),
+    ),
+    "spectral norm": (
+        lambda: plain(parametrizations.spectral_norm(nn.Linear(6, 5)), 5),
+        lambda: normal(4, 6),
+    ),
+    "parametrised": (lambda: plain(parametrised(nn.Linear(6, 5)), 5), lambda: normal(4, 6)),
+    "standardised": (lambda: plain(Standardised(2, 3, 2), 27), lambda: normal(4, 2, 4, 4)),
+    "low rank": (lambda: plain(LowRank(merged=False), 5), lambda: normal(4, 6)),
+    "low rank, merged": (lambda: plain(LowRank(merged=True), 5), lambda: normal(4, 6)),
+    "chunked": (Chunked, lambda: normal(4, 5, 4)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_several_uses_and_derived_weights_are_exact_without_any_loop(name):
+    torch.manual_seed(0)
+    make, draw = CASES[name]
+    model, x = make().double().eval(), draw()
+    truth = reference_norms(model, x, norm="per-tensor")
+    assert bool((truth.square().sum(0) > 0).all())
+    torch.testing.assert_close(by_rules_alone(model, x), truth, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["tied words", "scales", "weight norm", "chunked"])
+def test_single_precision_is_close(name):
+    torch.manual_seed(0)
+    make, draw = CASES[name]
+    model, x = make().eval(), draw()
+    found = steepest.gradient_norms(model, x.float() if x.is_floating_point() else x)
+    torch.testing.assert_close(
+        found.double(), reference_norms(model.double(), x), rtol=1e-5, atol=0
+    )
+
+
+def test_a_branch_for_two_inputs_is_exact_without_any_loop():
+    torch.manual_seed(0)
+    model = Siamese().double().eval()
+    pair = (normal(4, 2, 6), normal(4, 2, 6).flip(0))
+    truth = reference_norms(model, pair, norm="per-tensor")
+    torch.testing.assert_close(by_rules_alone(model, *pair), truth, rtol=1e-9, atol=1e-13)
+
+
+def test_uses_that_cancel_leave_nothing():
+    class Difference(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.Linear(6, 4), nn.Linear(4, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.layer(x) - self.layer(x) + x[:, :4])
+
+    found = by_rules_alone(Difference().double().eval(), normal(3, 6))
+    assert found[:, :2].abs().max() < 1e-12
+    assert found[:, 2:].min() > 0
+
+
+def test_parts_of_one_weight_that_are_not_all_used_count_what_is():
+    class Part(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(9, 6))
+
+        def forward(self, x: Tensor) -> Tensor:
+            first, _, last = self.weight.chunk(3)
+            return F.linear(x, first) * F.linear(x, last)
+
+    torch.manual_seed(0)
+    model, x = Part().double().eval(), normal(4, 6)
+    torch.testing.assert_close(by_rules_alone(model, x), reference_norms(model, x)[:, None])
