@@ -62,6 +62,7 @@ def make_case(name):
         torch.manual_seed(0)
         model, shape = {
             "pixels": lambda: (Branches(2), (2, 6, 6)),
+            "channels-last": lambda: (Branches(2), (2, 6, 6)),
             "voxels": lambda: (Branches(3), (2, 4, 4, 4)),
             "text": lambda: (TextEncoder(3, 30, 8, 2, 2, 8), (6,)),
             "tokens": lambda: (Tokens(), (4, 8)),
@@ -71,6 +72,9 @@ def make_case(name):
     else:
         inputs = torch.randn((5, *shape), generator=draws)
     settle(model, inputs, 0)
+    if name == "channels-last":
+        model = model.to(memory_format=torch.channels_last)
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
     return Case(model, inputs)
 
 
@@ -89,7 +93,7 @@ def test_all_contenders_are_registered():
     [
         (name, model)
         for name in WITH_NORMS
-        for model in ("small-cnn", "pixels", "voxels", "text", "tokens")
+        for model in ("small-cnn", "pixels", "channels-last", "voxels", "text", "tokens")
         if (name, model) not in {("backpack", "text"), ("backpack", "tokens")}
     ],
 )
@@ -165,6 +169,11 @@ def test_the_loop_measures_a_few_samples_and_says_so():
 def test_vmap_searches_its_chunk_within_the_batch():
     note = prepare("vmap", make_case("pixels")).note
     assert note in {f"chunks of {size}" for size in (1, 2, 4)}
+
+
+def test_opacus_is_measured_in_the_layout_that_it_can_take():
+    assert "contiguous layout" in prepare("opacus", make_case("channels-last")).note
+    assert "layout" not in prepare("opacus", make_case("pixels")).note
 
 
 def test_opacus_says_what_was_replaced_for_it():

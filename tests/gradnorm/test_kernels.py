@@ -7,7 +7,6 @@ import sys
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.nn import functional as F
 
 from steepest.errors import InputError
 from steepest.gradnorm import kernels
@@ -16,7 +15,7 @@ from steepest.gradnorm.kernels.tiles import block_of
 
 pytest.importorskip("triton")
 
-from kernel_support import InterpretedKernels
+from kernel_support import InterpretedKernels, close, draw, expected, laid_out, output_size, squares
 
 from steepest.gradnorm.kernels.bulk import fits_bulk_copies
 
@@ -26,45 +25,6 @@ def interpreted():
     kernels = InterpretedKernels()
     yield kernels
     kernels.close()
-
-
-def draw(*shape, seed=0, dtype=torch.float32):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
-def squares(a, g):
-    """Return the squares and what they would be without cancelling, of [N, T, K] and [N, T, O]."""
-    a, g = a.double(), g.double()
-    size = (a.square().sum(2) * g.square().sum(2)).sqrt().sum(1).square()
-    return torch.einsum("ntk,nto->nko", a, g).square().sum((1, 2)), size
-
-
-def patches(a, kernel, stride, padding, dilation):
-    """Return [N, T, K] by torch's own unfolding, dimension by dimension."""
-    x = F.pad(a, [p for p in reversed(padding) for _ in range(2)])
-    dims = len(kernel)
-    for d, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
-        x = x.unfold(2 + d, gap * (size - 1) + 1, step)[..., ::gap]
-    x = x.permute(0, *range(2, 2 + dims), 1, *range(2 + dims, 2 + 2 * dims))
-    return x.reshape(len(a), math.prod(x.shape[1 : 1 + dims]), -1)
-
-
-def expected(a, g, window):
-    return squares(patches(a, *window), g.flatten(2).transpose(1, 2))
-
-
-def output_size(size, kernel, stride, padding, dilation):
-    zipped = zip(size, kernel, stride, padding, dilation, strict=True)
-    return [(s + 2 * p - d * (k - 1) - 1) // step + 1 for s, k, step, p, d in zipped]
-
-
-def laid_out(x, channels_last):
-    return x.movedim(1, -1).contiguous().movedim(-1, 1) if channels_last else x.contiguous()
-
-
-def close(got, want, tolerance=1e-5):
-    assert got.dtype == torch.float32
-    torch.testing.assert_close(got.double(), want, rtol=tolerance, atol=0.0)
 
 
 LINEAR = [  # N, T, K, O

@@ -16,7 +16,6 @@ from steepest.gradnorm.precision import computing_in
 CPU = torch.device("cpu")
 
 
-
 @pytest.fixture(autouse=True)
 def own_products():
     """Multiply without oneDNN: virtual machines may claim instructions that they do not have."""
@@ -80,7 +79,9 @@ def test_a_measurement_leaves_the_settings_alone_also_after_an_error(own, precis
     assert settings() == own
 
     def explode(outputs):
-        assert torch.get_float32_matmul_precision() == ("highest" if precision == "fp32" else "high")
+        assert torch.get_float32_matmul_precision() == (
+            "highest" if precision == "fp32" else "high"
+        )
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -121,6 +122,6 @@ def test_half_precision_passes_its_own_verification():
 @pytest.mark.parametrize("precision", ["fp16", "BF16", "", "float32"])
 def test_an_unknown_name_is_refused_and_the_known_ones_are_named(precision):
     model, _ = make()
-    with pytest.raises(UnknownNameError, match="precision .*known: bf16, fp32, tf32") as caught:
+    with pytest.raises(UnknownNameError, match=r"precision .*known: bf16, fp32, tf32") as caught:
         GradientNorms(model, precision=precision)
     assert "\n" not in str(caught.value)

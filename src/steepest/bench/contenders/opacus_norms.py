@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -22,8 +23,8 @@ def prepare_opacus(case: Case) -> Step:
     modules = _import()
     weights = sum(p.numel() * p.element_size() for p in case.parameters)
     check_room(case.samples * weights, case.device)
-    adapted, note = _adapt(case)
-    model = modules.GradSampleModule(adapted, loss_reduction="sum")
+    case, note = _adapt(case)
+    model = modules.GradSampleModule(case.model, loss_reduction="sum")
     parameters = [p for p in model.parameters() if p.requires_grad]
 
     def read() -> Tensor:
@@ -40,8 +41,8 @@ def prepare_opacus(case: Case) -> Step:
 def prepare_ghost(case: Case) -> Step:
     """Make the norms of fast gradient clipping ready; no second backward pass is made."""
     modules = _import()
-    adapted, note = _adapt(case)
-    model = modules.GradSampleModuleFastGradientClipping(adapted, loss_reduction="sum")
+    case, note = _adapt(case)
+    model = modules.GradSampleModuleFastGradientClipping(case.model, loss_reduction="sum")
 
     def read() -> Tensor:
         norms: Tensor = model.get_norm_sample()
@@ -66,14 +67,19 @@ def _runner(case: Case, model: Any, read: Callable[[], Tensor]) -> Callable[[], 
     return run
 
 
-def _adapt(case: Case) -> tuple[nn.Module, str]:
-    """Return a model that Opacus accepts, and what was changed for it."""
+def _adapt(case: Case) -> tuple[Case, str]:
+    """Return a case whose model Opacus accepts, and what was changed for it."""
     adapted, replaced = with_stand_ins(case.model)
     check_same_function(case.model, adapted, case.inputs[:2])
-    note = f"{replaced} by equal layers that Opacus accepts" if replaced else ""
+    notes = [f"{replaced} by equal layers that Opacus accepts"] if replaced else []
     if any(p.requires_grad for p in adapted.parameters(recurse=False)):
-        note = "; ".join([*filter(None, [note]), "parameters outside layers: functorch throughout"])
-    return adapted, note
+        notes.append("parameters outside layers: functorch throughout")
+    inputs = case.inputs
+    if not inputs.is_contiguous():
+        adapted.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        inputs = inputs.contiguous()
+        notes.append("in contiguous layout, for with channels last its convolutions are wrong")
+    return replace(case, model=adapted, inputs=inputs), "; ".join(notes)
 
 
 def _import() -> Any:  # noqa: ANN401 - an optional package

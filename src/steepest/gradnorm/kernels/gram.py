@@ -74,6 +74,9 @@ def _pairs(  # noqa: PLR0915 - one pass over registers
     if not single:
         # Pairs are counted column by column of the upper triangle.
         upper = ((tl.sqrt(8.0 * pair + 1.0) - 1.0) * 0.5).to(tl.int32)
+        # The root is rounded and may fall on the wrong side of a whole number.
+        upper = tl.where((upper + 1) * (upper + 2) // 2 <= pair, upper + 1, upper)
+        upper = tl.where(upper * (upper + 1) // 2 > pair, upper - 1, upper)
         lower = pair - upper * (upper + 1) // 2
     t = tl.arange(0, block_t)
     s = lower * block_t + t

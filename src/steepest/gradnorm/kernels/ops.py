@@ -23,7 +23,9 @@ def available(tensor: Tensor) -> bool:
     """Say whether the fused kernels can run on a tensor of this kind."""
     if tensor.dtype not in _DTYPES or not _has_triton():
         return False
-    return tensor.is_cuda or (tensor.device.type == "cpu" and _is_interpreted())
+    if tensor.is_cuda:
+        return _is_recent(tensor.device)
+    return tensor.device.type == "cpu" and _is_interpreted()
 
 
 def outer_squares(a: Tensor, g: Tensor, tf32: bool) -> Tensor:
@@ -99,6 +101,12 @@ def channel_sums(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
 @cache
 def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
+
+
+@cache
+def _is_recent(device: torch.device) -> bool:
+    # Tiles are cut for the shared memory and the tensor cores of these.
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def _is_interpreted() -> bool:

@@ -9,6 +9,9 @@ from steepest.gradnorm.kernels.shapes import Layout, Problem, Triple
 _PROGRAMS = 128
 """How many programs keep a large GPU busy: about one for each of its processors."""
 
+_LONG = 4096
+"""From so many positions on, reading more of them at a time pays."""
+
 _WASTE = 1.3
 """How many more numbers a tile may carry than half a tile would, to be used all the same."""
 
@@ -80,7 +83,7 @@ def _half_tile(p: Problem) -> Tile:
     if p.g.channels <= 16:
         return _tile(p, 128, 64, 16, taps, False, 1, 3)
     if p.g.channels <= 32:
-        return _tile(p, 64 if p.positions < 4096 else 128, 64, 32, taps, False, 2, 3)
+        return _tile(p, 64 if p.positions < _LONG else 128, 64, 32, taps, False, 2, 3)
     if p.a.channels >= 64 and fills_wide_tiles(p.g.channels):
         if p.taps == 1 and fills_wide_tiles(p.a.channels):
             return _tile(p, 64, 128, 128, 1, True, 4, 3)
@@ -94,8 +97,10 @@ def _single_tile(p: Problem) -> Tile:
     if p.is_channels_last:
         # With one or two warps, the older tensor instructions are used: the newer ones would
         # have single precision transposed first.
-        if p.g.channels <= 32:
+        if p.g.channels <= 32 and p.positions < _LONG:
             return _tile(p, 32, 32, 32, taps, False, 1, 4)
+        if p.g.channels <= 32:
+            return _tile(p, 64, 32, 32, taps, False, 2, 3)
         if p.taps == 1 and fills_wide_tiles(p.a.channels):
             return _tile(p, 32, 128, 64, 1, False, 2, 2)
         return _tile(p, 16, 64, 64, taps, False, 2, 3)
