@@ -23,13 +23,13 @@ def test_every_table_is_in_one_page():
 
 
 def test_a_new_rule_would_be_missed_in_the_page(monkeypatch):
-    class Added:
+    def added(x, weight):
         pass
 
-    def new_rule(layer, a, g):
+    def new_rule(call, g):
         """Do something new."""
 
-    monkeypatch.setitem(rules.RULES, Added, new_rule)
+    monkeypatch.setitem(rules.RULES, added, rules.Rule(new_rule, ("x", "weight"), "anywhere"))
     page = ROOT / "docs/gradient-norms.md"
     text = page.read_text(encoding="utf-8")
     assert "Do something new." in with_tables(text)

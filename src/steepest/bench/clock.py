@@ -11,6 +11,7 @@ import torch
 
 _SHORTEST_SECONDS = 0.1
 _MOST_CALLS = 200
+_GPU_WARM_UP = 3
 
 
 def _nothing() -> None:
@@ -25,11 +26,14 @@ class Clock:
         kind: ``"wall"``, or ``"cpu"`` for the time that this process held a core.
         now: Returns seconds.
         wait: Returns once all work that was given to the device is done.
+        warm_up: Calls before any is measured. On a GPU the first ones choose kernels, and may
+            record what later ones replay.
     """
 
     kind: str = "wall"
     now: Callable[[], float] = time.perf_counter
     wait: Callable[[], None] = _nothing
+    warm_up: int = 1
 
     def seconds_of(self, work: Callable[[], object], calls: int = 1) -> float:
         """Return the seconds of one call, measured over several in a row."""
@@ -55,7 +59,7 @@ def choose_clock(device: torch.device, threads: int) -> Clock:
     count those that wait, and a GPU's work takes none of it: both are timed by the wall clock.
     """
     if device.type == "cuda":
-        return Clock(wait=lambda: torch.cuda.synchronize(device))
+        return Clock(wait=lambda: torch.cuda.synchronize(device), warm_up=_GPU_WARM_UP)
     return Clock("cpu", time.process_time) if threads == 1 else Clock()
 
 
@@ -76,7 +80,8 @@ def best_in_turns(
     """Return the best seconds per call of each piece of work, measured in turns."""
     calls: dict[str, int] = {}
     for name, run in work.items():
-        run()
+        for _ in range(clock.warm_up):
+            run()
         calls[name] = clock.calls_for(run)
     best = dict.fromkeys(work, math.inf)
     for name in turns(list(work), rounds):

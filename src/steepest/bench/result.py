@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from steepest.errors import InputError
-from steepest.files import write_atomically
-from steepest.tables import from_table, to_table
+from steepest.bench.storage import load_result, save_result
 
 SCHEMA = 1
 
@@ -135,8 +132,7 @@ class BenchResult:
         Raises:
             InputError: If the file cannot be written.
         """
-        text = json.dumps(to_table(self), indent=1, allow_nan=False, ensure_ascii=False)
-        write_atomically(path, text + "\n")
+        save_result(self, path)
 
 
 def read_result(path: Path) -> BenchResult:
@@ -145,10 +141,4 @@ def read_result(path: Path) -> BenchResult:
     Raises:
         InputError: If the file is not of this form.
     """
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as a bench result ({error})") from error
-    if not isinstance(table, dict) or table.get("schema") != SCHEMA:
-        raise InputError(f"{path} is no bench result of schema {SCHEMA}: measure again")
-    return from_table(BenchResult, table, path.name)
+    return load_result(BenchResult, path, SCHEMA)

@@ -12,8 +12,9 @@ from torch import Tensor
 from steepest.bench.accuracy import largest_relative_error
 from steepest.bench.case import Case
 from steepest.bench.contenders.base import UNIT, Prepare, Step
+from steepest.bench.memory import PeakGauge
 from steepest.bench.result import Measurement, Status
-from steepest.memory import is_out_of_memory, peak_bytes
+from steepest.memory import is_out_of_memory
 
 _LONGEST_NOTE = 200
 _MIB = 2**20
@@ -55,21 +56,15 @@ class Trial:
             self._guard(lambda: self._time(case))
 
     def _get_ready(self, prepare: Prepare, case: Case, truth: Tensor) -> None:
-        device = case.device
-        on_gpu = device.type == "cuda"
-        before = torch.cuda.memory_allocated(device) if on_gpu else 0
-        if on_gpu:
-            torch.cuda.reset_peak_memory_stats(device)
+        gauge = PeakGauge(case.device)
         step = prepare(case)
         norms = step.run()
         if norms is not None:
             self.error = largest_relative_error(norms, truth)
         del norms
-        if step.holds_memory and on_gpu:
-            self.peak = torch.cuda.max_memory_allocated(device) - before
-        else:
-            gc.collect()  # What others left behind must not be freed in the middle of it.
-            self.peak = peak_bytes(step.run, device)
+        if not step.holds_memory:
+            gauge.reset()  # A peer's own copy of the model is no part of a call.
+        self.peak = gauge.peak_bytes(step.run, case.clock.warm_up)
         self.calls = case.clock.calls_for(step.run)
         self.step, self.samples, self.note = step, step.samples, step.note
 

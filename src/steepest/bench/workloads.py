@@ -80,6 +80,11 @@ WORKLOADS = tuple(load.name for load in _LISTED)
 """The loads that are measured unless some are named."""
 
 
+def names() -> list[str]:
+    """Return the names of all loads."""
+    return [load.name for load in (*_LISTED, *_MORE)]
+
+
 def find_workload(name: str) -> Workload:
     """Return the load of that name.
 

@@ -38,25 +38,50 @@ _SMOKE = _Size(("cifar-resnet18",), batch=2, rounds=1)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("--models", metavar="A,B", help="workloads (default: all seven)")
+    from steepest.bench.contenders.base import COMPILED, STANDARD
+    from steepest.bench.workloads import WORKLOADS, names
+
+    more = [name for name in names() if name not in WORKLOADS]
     parser.add_argument(
-        "--contenders", metavar="X,Y", help="by name (default: all; plain is added)"
+        "--models",
+        metavar="A,B",
+        help=f"(default: {', '.join(WORKLOADS)}; there are also {' and '.join(more)})",
+    )
+    parser.add_argument(
+        "--contenders",
+        metavar="X,Y",
+        help=f"(default: {', '.join(STANDARD)}; plain is always measured)",
     )
     parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default) or cuda")
-    parser.add_argument("--batch", type=int, metavar="N", help="samples at a time")
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads")
-    parser.add_argument("--rounds", type=int, metavar="N", help="the best of them counts")
+    parser.add_argument(
+        "--batch", type=int, metavar="N", help="samples at a time (default: each model's own)"
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help=f"in which all take turns; the best of them counts (default: {_Size.rounds})",
+    )
     parser.add_argument(
         "--precision",
         choices=("fp32", "tf32", "bf16"),
         help="on all sides (default: fp32 on a CPU, tf32 on a GPU)",
     )
-    parser.add_argument("--channels-last", action="store_true", help="layout on all sides")
-    parser.add_argument("--compiled", action="store_true", help="add the compiled contenders")
+    parser.add_argument(
+        "--channels-last", action="store_true", help="layout of images on all sides"
+    )
+    parser.add_argument(
+        "--compiled", action="store_true", help=f"measure {' and '.join(COMPILED)} as well"
+    )
     parser.add_argument(
         "--growth", action="store_true", help="how time grows with the batch and the pool, too"
     )
-    parser.add_argument("--smoke", action="store_true", help="tiny: does it run at all?")
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help=f"tiny: {', '.join(_SMOKE.models or ())}, batch {_SMOKE.batch}, {_SMOKE.rounds} round",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
     add_quiet(parser)

@@ -39,11 +39,13 @@ def samples_that_fit(engine: Engine, inputs: Inputs) -> int:
 def bytes_kept(engine: Engine, inputs: Inputs) -> int:
     """Return how many bytes a forward pass keeps for its backward pass."""
     kept: dict[int, int] = {}
-    weights = {p.untyped_storage().data_ptr() for p in engine.model.parameters()}
+    known = [*engine.model.parameters(), *engine.model.buffers(), *batches.tensors_of(inputs)]
+    # What a slice shares with the whole pool is not its own.
+    given = {tensor.untyped_storage().data_ptr() for tensor in known}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
+        if storage.data_ptr() not in given:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -12,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from steepest.errors import InputError
 from steepest.files import write_atomically
 
 _ROUNDS = 3
@@ -47,9 +49,10 @@ class StopWatch:
     def _write(self) -> None:
         # Two processes may measure at once: neither should lose what the other found.
         self._winners = {**_read(self.path), **self._winners}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self._winners, indent=0, sort_keys=True)
-        write_atomically(self.path, text)
+        # Without a place to keep them, the winners are known to this process alone.
+        with contextlib.suppress(InputError):
+            write_atomically(self.path, text)
 
 
 def _seconds(run: Callable[[], Tensor]) -> float:
@@ -79,7 +82,7 @@ def _default_path() -> Path:
 def _read(path: Path) -> dict[str, str]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}  # A cache that cannot be read is made anew.
     if not isinstance(found, dict):
         return {}

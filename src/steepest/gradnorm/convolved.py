@@ -56,7 +56,7 @@ class Convolved(Share):
         gradient = groups * frames * positions * fan_in * fan_out
         gram = groups * (frames * positions) ** 2 * (fan_in + fan_out)
         if fused and groups == 1 and frames == 1:
-            by_gram = kernels.prefer_gram(positions, self.shape[1], fan_out, geometry.taps)
+            by_gram = kernels.prefer_gram(positions, fan_in, fan_out, geometry.taps, self._x.dtype)
             return {"fused": float(by_gram), "fused-gram": float(not by_gram)}
         copies = 0 if geometry.taps == 1 else groups * fan_in * frames * positions
         costs: dict[str, float] = {
@@ -145,3 +145,4 @@ class _Quiet(Routes):
     def __init__(self, outer: Routes) -> None:
         super().__init__()
         self.place, self.careful, self.doubts = outer.place, outer.careful, outer.doubts
+        self.kernels, self.traced, self.tf32 = outer.kernels, outer.traced, outer.tf32

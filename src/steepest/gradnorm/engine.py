@@ -11,15 +11,18 @@ from torch import Tensor, nn
 
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.attributes import attributes_restored
 from steepest.gradnorm.checks import check_mode, check_weights
 from steepest.gradnorm.components import Squares
 from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.loop import squares_one_by_one
 from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.meter import Meter, Observer
 from steepest.gradnorm.precision import Precision, computing_in
 from steepest.gradnorm.preserve import preserved
 from steepest.gradnorm.probe import Probe
 from steepest.gradnorm.routes import Clock, Routes
+from steepest.gradnorm.scaling import scales_of
 from steepest.gradnorm.steps import Plan
 from steepest.gradnorm.watch import Watch
 
@@ -48,16 +51,27 @@ class Engine:
         if not isinstance(model, nn.Module):
             raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
         self.model: nn.Module = getattr(model, "_orig_mod", model)
-        self._parameters = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
-        self.names = list(self._parameters)
+        self._parameters: dict[str, nn.Parameter] = {}
+        self.names: list[str] = []
         self.precision = precision
-        check_mode(self.model)
-        check_weights(self._parameters)
-        if not self.names:
-            raise InputError("the model has no trainable parameter: set requires_grad on some")
         self._plan: Plan | None = None
+        self._missed: set[nn.Parameter] = set()
+        self._changes_inputs = False
+        self._refresh()
         self._routes = Routes(clock, tf32=precision == "tf32")
         self.observer: Observer | None = None
+
+    def _refresh(self) -> None:
+        """Look at the model again: its mode, and which parameters it has and trains."""
+        check_mode(self.model)
+        found = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+        known = self._parameters
+        if not found:
+            raise InputError("the model has no trainable parameter: set requires_grad on some")
+        if found.keys() == known.keys() and all(p is known[n] for n, p in found.items()):
+            return
+        check_weights(found)
+        self._parameters, self.names, self._plan = found, list(found), None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -81,18 +95,14 @@ class Engine:
             The model's outputs (detached logits or the like stay the caller's business), and for
             each loss the squared norms [N, P] in double precision.
         """
+        self._refresh()
         inputs = batches.detached(inputs)
-        with (
-            torch.inference_mode(mode=False),
-            torch.compiler.set_stance("force_eager"),
-            preserved(self.model),
-            torch.enable_grad(),
-            computing_in(self.precision, self.device),
-        ):
+        with self._measuring():
             plan = self.plan(inputs, losses)
             outputs, found, missed = self.by_rules(plan, inputs, losses)
             while self._doubtful():
                 outputs, found, missed = self.by_rules(plan, inputs, losses)
+            self._missed = missed
             slow = [p for p in self._parameters.values() if p in plan.slow | missed]
             if slow:
                 for squares, more in zip(found, self._by_loop(inputs, losses, slow), strict=True):
@@ -102,12 +112,46 @@ class Engine:
 
     def plan(self, inputs: Inputs, losses: RowLosses) -> Plan:
         """Find out what the model does with its parameters, unless that is known."""
-        known = self._plan
-        if known is None or not (known.checked or batches.count(inputs) < 2):
+        if self._plan is None or not (self._plan.checked or batches.count(inputs) < 2):
             everything = list(self._parameters.values())
             left_out = {p for p in everything if _is_unusual(p)}
-            self._plan = known = Probe(self.model, everything, left_out, inputs, losses).plan()
-        return known
+            with computing_in("fp32", self.device):
+                while True:
+                    probe = Probe(self.model, everything, left_out, inputs, losses)
+                    plan = probe.plan()
+                    self._changes_inputs |= probe.changes_inputs
+                    wrong = self._wrong_on_trial(plan, inputs, losses)
+                    if not wrong:
+                        break
+                    left_out |= wrong
+            self._plan = plan
+        return self._plan
+
+    def _wrong_on_trial(self, plan: Plan, inputs: Inputs, losses: RowLosses) -> set[nn.Parameter]:
+        """Measure two samples both ways; return the parameters for which the plan is wrong.
+
+        What a plan is made of was seen from outside. This is the proof that nothing was missed.
+        """
+        fast = [p for p in self._parameters.values() if p not in plan.slow]
+        some = batches.take(inputs, slice(0, min(2, batches.count(inputs))))
+        if not fast:
+            return set()
+        self._routes.kernels = False
+        try:
+            _, found, missed = self.by_rules(plan, some, losses)
+        finally:
+            self._routes.kernels = True
+        self._require_grad(fast)
+        alone = squares_one_by_one(self._restored_call, some, losses, self._named(fast))
+        wrong: set[nn.Parameter] = set()
+        for mine, truth in zip(found, alone, strict=True):
+            size = torch.stack(list(truth.values())).sum(0).sqrt()
+            for parameter, squares in truth.items():
+                exact = squares.sqrt()
+                off = (mine[parameter].sqrt() if parameter in mine else 0) - exact
+                if bool((abs(off) > 1e-2 * exact + 1e-4 * size).any()):
+                    wrong.add(parameter)
+        return wrong - missed
 
     def by_rules(
         self, plan: Plan, inputs: Inputs, losses: RowLosses
@@ -122,7 +166,7 @@ class Engine:
         self._routes.doubts = {}
         watch = Watch(fast, total, plan)
         with watch:
-            outputs = batches.call(self.model, inputs)
+            outputs = self._restored_call(inputs)
         values = losses(outputs, slice(0, total))
         meter = Meter(watch, self._routes, self.observer)
         found: list[Squares] = []
@@ -131,7 +175,7 @@ class Engine:
             squares: Squares = {}
             if value.requires_grad:
                 meter.phase = "ignore"
-                scales = _scales(value, outputs)
+                scales = scales_of(value, outputs)
                 loss = (value * scales.to(value.dtype)).sum()
                 squares, lost = meter.measure(loss, keep=index + 1 < len(values))
                 squares = {p: q.double() / scales.square() for p, q in squares.items()}
@@ -143,29 +187,35 @@ class Engine:
 
     def forward(self, inputs: Inputs) -> Any:  # noqa: ANN401
         """Run the model as for a measurement; return its outputs."""
+        with self._measuring():
+            return self._restored_call(batches.detached(inputs))
+
+    def _call(self, inputs: Inputs) -> Any:  # noqa: ANN401
+        if self._changes_inputs:
+            inputs = batches.cloned(inputs)
+        return batches.call(self.model, inputs)
+
+    @contextmanager
+    def _measuring(self) -> Iterator[None]:
         with (
             torch.inference_mode(mode=False),
+            torch.compiler.set_stance("force_eager"),
             preserved(self.model),
             torch.enable_grad(),
             computing_in(self.precision, self.device),
         ):
-            return batches.call(self.model, batches.detached(inputs))
+            yield
 
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Prepare for ``traceable``; what it does is then recorded, not measured by a clock."""
         timed, self._routes.clock = self._routes.clock, None
-        self._routes.sums_fused = False  # A compiler fuses these with what is around them.
+        self._routes.traced = True
         try:
-            with (
-                torch.inference_mode(mode=False),
-                preserved(self.model),
-                torch.enable_grad(),
-                computing_in(self.precision, self.device),
-            ):
+            with self._measuring():
                 yield
         finally:
-            self._routes.clock, self._routes.sums_fused = timed, True
+            self._routes.clock, self._routes.traced = timed, False
 
     def traceable(self, inputs: Inputs, losses: RowLosses) -> tuple[Tensor, Tensor]:
         """Measure a batch by operations alone that do not depend on its values.
@@ -197,7 +247,7 @@ class Engine:
 
     def slow_names(self) -> list[str]:
         """Return the names of the parameters that take a loop over the samples."""
-        return [] if self._plan is None else self.names_of(self._plan.slow)
+        return [] if self._plan is None else self.names_of(self._plan.slow | self._missed)
 
     def route_at(self, place: int) -> str:
         """Return the route that the largest parameter of a step took last."""
@@ -225,65 +275,20 @@ class Engine:
     ) -> list[Squares]:
         """Measure some parameters one sample at a time, through autograd alone."""
         self._require_grad(slow)
-        rows: list[list[Tensor]] = []
-        for i in range(batches.count(inputs)):
-            here = slice(i, i + 1)
-            values = losses(batches.call(self.model, batches.take(inputs, here)), here)
-            last = len(values) - 1
-            try:
-                rows.append([_squares_of(v, slow, keep=j < last) for j, v in enumerate(values)])
-            except RuntimeError as error:
-                raise self._explained(error, slow) from error
-        stacked = [torch.stack(column) for column in zip(*rows, strict=True)]
-        return [{p: table[:, j] for j, p in enumerate(slow)} for table in stacked]
+        return squares_one_by_one(self._restored_call, inputs, losses, self._named(slow))
 
-    def _explained(self, error: RuntimeError, slow: list[nn.Parameter]) -> Exception:
-        """Say which layer's values were overwritten, if that is what went wrong."""
-        if "inplace operation" not in str(error):
-            return error
-        paths = [name for name, p in self._parameters.items() if p in set(slow)]
-        return ModelError(
-            f"the model overwrites in place what the gradient of {', '.join(paths[:3])} needs: "
-            "use the out-of-place form of that operation"
-        )
+    def _named(self, parameters: Sequence[nn.Parameter]) -> dict[str, nn.Parameter]:
+        chosen = set(parameters)
+        return {name: p for name, p in self._parameters.items() if p in chosen}
+
+    def _restored_call(self, inputs: Inputs) -> Any:  # noqa: ANN401
+        with attributes_restored(self.model):
+            return self._call(inputs)
 
     def _require_grad(self, wanted: Sequence[nn.Parameter]) -> None:
         chosen = set(wanted)
         for parameter in self._parameters.values():
             parameter.requires_grad_(parameter in chosen)
-
-
-def _scales(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
-    """Return powers of two [N] that bring each sample's gradient to a size around one.
-
-    The squares of a sure sample's gradient would otherwise vanish in single precision. Scaling by
-    a power of two is exact, and is undone afterwards.
-    """
-    ones = torch.ones(len(values), dtype=torch.float64, device=values.device)
-    try:
-        logits = batches.logits_of(outputs)
-    except ModelError:
-        return ones
-    if not logits.requires_grad:
-        return ones
-    (found,) = torch.autograd.grad(values.sum(), logits, retain_graph=True, allow_unused=True)
-    gradient: Tensor | None = found
-    if gradient is None:
-        return ones
-    size = gradient.reshape(len(gradient), -1).abs().amax(1).double()
-    exponents = torch.where(size > 0, size.clamp_min(1e-300).log2().floor(), 0)
-    return torch.exp2(-exponents.clamp(-120, 120)).to(values.device)
-
-
-def _squares_of(loss: Tensor, parameters: list[nn.Parameter], *, keep: bool) -> Tensor:
-    """Return the squared gradient norms [P] of one sample's loss."""
-    if not loss.requires_grad:
-        return torch.zeros(len(parameters), dtype=torch.float64, device=loss.device)
-    grads = torch.autograd.grad(loss.sum(), parameters, retain_graph=keep, allow_unused=True)
-    zero = torch.zeros((), dtype=torch.float64, device=loss.device)
-    found: Sequence[Tensor | None] = grads
-    squares = [zero if g is None else g.to_dense().abs().double().square().sum() for g in found]
-    return torch.stack([s.to(loss.device) for s in squares])
 
 
 def _is_unusual(parameter: nn.Parameter) -> bool:

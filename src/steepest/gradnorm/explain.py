@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
+from steepest.errors import InputError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.layout import Layout
 from steepest.gradnorm.losses import Loss, resolve
 from steepest.gradnorm.precision import Precision
 from steepest.gradnorm.preserve import preserved_buffers
 from steepest.gradnorm.rules import function_name
+from steepest.gradnorm.steps import Shapes
 from steepest.gradnorm.uses import Use
 
 
@@ -96,6 +99,8 @@ def explain(
         precision: In what precision to multiply.
     """
     total = batches.count(inputs)
+    if total == 0:
+        raise InputError("there is nothing to explain without a sample")
     losses = resolve(loss, None, total)
     engine = Engine(model, precision=precision)
     with preserved_buffers(engine.model):
@@ -118,12 +123,26 @@ def _layer_cost(
         parameters=tuple(engine.names_of(roots)),
         function=function_name(use.step.function),
         route=cost[2],
-        given=tuple(tuple(s) for s in use.step.given if s is not None),
-        returned=tuple(tuple(r.shape) for r in use.results),
+        given=_scaled(use.step.given, use.step.inputs, use.samples),
+        returned=_scaled(use.step.returned, use.step.outputs, use.samples),
         seconds=cost[0],
         share=cost[0] / seconds,
         scratch_bytes=cost[1],
     )
+
+
+def _scaled(
+    shapes: Shapes, layouts: Sequence[Layout | None], samples: int
+) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes that a plan was made with, for another number of samples."""
+    found = []
+    for shape, layout in zip(shapes, layouts, strict=True):
+        if shape is not None:
+            sizes = list(shape)
+            if layout is not None:
+                sizes[layout.dim] = layout.repeats * samples
+            found.append(tuple(sizes))
+    return tuple(found)
 
 
 def _observer(

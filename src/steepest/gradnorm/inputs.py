@@ -103,6 +103,15 @@ def detached(inputs: Inputs) -> Inputs:
     return tuple(cut_off(tensor) for tensor in inputs)
 
 
+def cloned(inputs: Inputs) -> Inputs:
+    """Return a copy of the batch."""
+    if isinstance(inputs, Tensor):
+        return inputs.clone()
+    if isinstance(inputs, Mapping):
+        return {name: tensor.clone() for name, tensor in inputs.items()}
+    return tuple(tensor.clone() for tensor in inputs)
+
+
 def cut_off(tensor: Tensor) -> Tensor:
     """Return a tensor cut off from any graph it came from, and fit for a new one."""
     with torch.inference_mode(mode=False):

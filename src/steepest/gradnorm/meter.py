@@ -63,8 +63,8 @@ class Meter:
         )
         self.phase = "ignore"
         for use in self._watch.uses:
-            if len(use.results) > 1 and use.gradients:
-                self._reduce(use)
+            if use.listening > 1 and use.gradients:
+                self._observe(use)
         for component in set(self._components.values()):
             self.squares.update(component.take(self._routes))
         stray = {id(leaf) for leaf, g in zip(leaves, found, strict=True) if g is not None}
@@ -75,8 +75,10 @@ class Meter:
 
     def arrived(self, use: Use) -> None:
         """Measure a use whose only result has got its gradient."""
-        if self.phase != "measure" or len(use.results) > 1:
-            return
+        if self.phase == "measure" and use.listening == 1:
+            self._observe(use)
+
+    def _observe(self, use: Use) -> None:
         if self._observer is None:
             self._reduce(use)
         else:
@@ -90,7 +92,7 @@ class Meter:
             return
         self._routes.taken.pop(use.place, None)
         try:
-            shares = use.shares(fused=self._routes.sums_fused)
+            shares = use.shares(fused=self._routes.kernels and not self._routes.traced)
         except NotImplementedError:
             self.missed |= roots
             return

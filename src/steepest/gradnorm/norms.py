@@ -151,10 +151,16 @@ class GradientNorms:
         if self._microbatch == "auto":
             from steepest.gradnorm.batch_size import samples_that_fit
 
-            with preserved_buffers(self.engine.model):
-                self._microbatch = samples_that_fit(self.engine, inputs)
+            try:
+                with preserved_buffers(self.engine.model):
+                    self._microbatch = samples_that_fit(self.engine, inputs)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self._halves = True
+                self._smaller(1, error)
             self._halves = True
-        return self._microbatch or total
+        return total if self._microbatch is None else int(self._microbatch)
 
     _halves = False
 

@@ -45,7 +45,7 @@ class Outer(Share):
             "gram": positions**2 * (fan_in + fan_out),
         }
         if groups == 1 and routes.fused(a, g):
-            gram = kernels.prefer_gram(positions, fan_in, fan_out, 1)
+            gram = kernels.prefer_gram(positions, fan_in, fan_out, 1, a.dtype)
             costs = {"fused": float(gram), "fused-gram": float(not gram)}
         key = f"outer {groups} {positions} {fan_in} {fan_out} {a.dtype} {a.device.type}"
         route = routes.pick(key, costs, lambda name: self._by(name, routes))
@@ -107,7 +107,7 @@ def gram_total(
     if g.dtype == torch.float64:
         return total.clamp_min(0)
     doubtful = cancelled(total, corners.sqrt().sum((1, 2)).square(), left.shape[-1])
-    if g.device.type != "cpu":
+    if g.device.type != "cpu" or routes.traced:
         routes.doubt(doubtful)
     elif bool(doubtful.any()):
         again = gram_total(grams, a[doubtful].double(), g[doubtful].double(), routes)

@@ -16,6 +16,11 @@ def preserved(model: nn.Module) -> Iterator[None]:
     Gradients are never accumulated here (``torch.autograd.grad`` is used throughout), and hooks
     are removed by those who add them.
     """
+    renormed = [
+        module.weight for module in model.modules()
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None
+    ]  # fmt: skip
+    weights = [(weight, weight.detach().clone()) for weight in renormed]
     modes = {module: module.training for module in model.modules()}
     flags = {p: p.requires_grad for p in model.parameters()}
     devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
@@ -27,6 +32,9 @@ def preserved(model: nn.Module) -> Iterator[None]:
                 module.training = training
             for parameter, flag in flags.items():
                 parameter.requires_grad_(flag)
+            with torch.no_grad():
+                for weight, values in weights:
+                    weight.copy_(values)
 
 
 @contextmanager

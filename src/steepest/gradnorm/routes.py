@@ -32,7 +32,8 @@ class Routes:
     Attributes:
         clock: Measures routes.
         tf32: Whether single precision may be multiplied with ten bits of fraction.
-        sums_fused: Whether sums over positions may be left to hand-written kernels.
+        kernels: Whether hand-written kernels may be used.
+        traced: Whether what happens is recorded for a compiler: then nothing may depend on values.
         place: Which call of the model is being measured; set by the engine.
         taken: The route taken at each place.
         doubts: Per place, flags [N] of samples whose sum cancelled; read once per batch, because
@@ -43,7 +44,8 @@ class Routes:
     def __init__(self, clock: Clock | None = None, *, tf32: bool = False) -> None:
         self.clock = clock
         self.tf32 = tf32
-        self.sums_fused = True
+        self.kernels = True
+        self.traced = False
         self.place = 0
         self.taken: dict[int, str] = {}
         self.doubts: dict[int, Tensor] = {}
@@ -77,7 +79,7 @@ class Routes:
 
     def fused(self, *tensors: Tensor) -> bool:
         """Say whether hand-written kernels can be used for these tensors."""
-        return all(map(kernels.available, tensors))
+        return self.kernels and all(map(kernels.available, tensors))
 
     def doubt(self, flags: Tensor) -> None:
         """Note which samples' sums cancelled at the present place."""

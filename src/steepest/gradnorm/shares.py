@@ -84,6 +84,15 @@ class Lookup(Share):
         return built.scatter_add_(1, ids[..., None].expand_as(gradients), gradients)
 
 
+class Rerun(Dense):
+    """Gradients that were built by running a function again for every sample."""
+
+    def squares(self, routes: Routes) -> Tensor:
+        """Return squared norms [N]."""
+        routes.note("sample by sample")
+        return sum_of_squares(self._gradients)
+
+
 class Built(Share):
     """Gradients that can only be built one sample at a time.
 

@@ -57,9 +57,17 @@ class Source:
         whole = parent.span()
         if whole is None:
             return None
-        if self.maker in _COPIES and self.tensor.shape == parent.tensor.shape:
+        if self.maker in _COPIES and self._keeps_order(parent):
             return whole
         return _stretch(self.tensor, parent.tensor, whole)
+
+    def _keeps_order(self, parent: Source) -> bool:
+        """Say whether this copy has its elements in the same places as the original."""
+        return (
+            self.tensor.shape == parent.tensor.shape
+            and self.tensor.is_contiguous()
+            and parent.tensor.is_contiguous()
+        )
 
 
 def _stretch(view: Tensor, base: Tensor, whole: tuple[int, int]) -> tuple[int, int] | None:

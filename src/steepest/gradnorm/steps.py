@@ -32,6 +32,8 @@ class Step:
         rule: Its rule; None to run it again sample by sample.
         inputs: Where the samples are in its arguments.
         outputs: Where the samples are in its results.
+        choices: All that the shapes of its first result allow.
+        anchors: Which of its results have to be tied to something that a gradient reaches.
     """
 
     function: Callable[..., Any]
@@ -43,6 +45,7 @@ class Step:
     inputs: list[Layout | None] = field(default_factory=list)
     outputs: list[Layout | None] = field(default_factory=list)
     choices: list[Layout] = field(default_factory=list)
+    anchors: list[bool] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Plan:
 
 def shapes_of(values: Any) -> Shapes:  # noqa: ANN401 - any nest of arguments
     """Return the shape of every tensor in a nest of values, None for the rest."""
+    if isinstance(values, Tensor):
+        return [values.shape]
     return [v.shape if isinstance(v, Tensor) else None for v in pytree.tree_leaves(values)]
 
 

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from steepest.gradnorm.calls import Arguments
+from steepest.gradnorm.routes import CHUNK_FLOATS
 from steepest.gradnorm.rules import Call
-from steepest.gradnorm.shares import Built, Share
+from steepest.gradnorm.shares import Built, Rerun, Share
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Step
 
@@ -34,13 +36,15 @@ class Use:
         place: Its place among the steps of the model.
         step: What is known of it.
         samples: The number of samples N.
-        given: Its arguments as the model gave them.
-        inputs: The same with copies of the parameters.
-        by_id: The sources among the arguments, by the id of their tensor.
+        args: Its positional arguments.
+        kwargs: Its named arguments.
+        sources: The sources among its arguments.
 
     Attributes:
+        inputs: Its arguments, with copies of the parameters.
         listener: Hears of gradients.
-        anchored: Whether the data that it was given is part of a graph already.
+        results: Its results, if they were to be kept.
+        listening: How many of its results can get a gradient.
         gradients: The gradients of its results, as far as they have arrived.
         spoilt: Whether it cannot be measured from here.
     """
@@ -50,35 +54,54 @@ class Use:
         place: int,
         step: Step,
         samples: int,
-        given: tuple[tuple[Any, ...], dict[str, Any]],
-        inputs: tuple[tuple[Any, ...], dict[str, Any]],
-        by_id: Mapping[int, Source],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        sources: list[Source],
     ) -> None:
-        self.place, self.step, self.samples = place, step, samples
-        self.sources = list(by_id.values())
-        self._sources_at = [by_id.get(id(v)) for v in pytree.tree_leaves(given)]
-        values, self._nest = pytree.tree_flatten(inputs)
-        self.anchored = any(
-            source is None and isinstance(value, Tensor) and value.requires_grad
-            for source, value in zip(self._sources_at, values, strict=True)
-        )
+        self.place, self.step, self.samples, self.sources = place, step, samples, sources
+        self._arguments = Arguments(args, kwargs)
+        by_id = {id(source.tensor): source for source in sources}
+        copies = {source: source.tensor.detach().requires_grad_() for source in sources}
+        given = self._arguments.values
+        self._sources_at = [by_id.get(id(value)) for value in given]
+        values = [
+            v if s is None else copies[s] for v, s in zip(given, self._sources_at, strict=True)
+        ]
+        self.inputs = self._arguments.rebuild(values)
+        self._copies = list(copies.values())
+        self._arguments.values = []
         self._values: list[Any] = [v.detach() if isinstance(v, Tensor) else v for v in values]
         self._versions: list[int] = []
         self.listener: Listener | None = None
         self.gradients: dict[int, Tensor] = {}
         self.results: list[Tensor] = []
+        self.listening = 0
         self.spoilt = False
+
+    def copies(self) -> list[Tensor]:
+        """Return what the function was given in place of the parameters."""
+        return self._copies
 
     def seal(self) -> None:
         """Take note of the data as it is now that the function has run."""
         self._versions = self._now()
+        self.inputs, self._copies = ((), {}), []
 
-    def listen(self, result: Tensor) -> None:
-        """Watch for the gradient of a result."""
-        number = len(self.results)
-        self.results.append(result.detach())
+    def listen(self, result: Tensor, *, keep: bool) -> None:
+        """Watch for the gradient of a result, and keep the result if asked to.
 
-        def arrive(gradient: Tensor) -> None:
+        The node behind it reports, after all hooks on the tensor itself: these may change the
+        gradient.
+        """
+        number, edge = self.listening, torch.autograd.graph.get_gradient_edge(result)
+        self.listening += 1
+        if keep:
+            self.results.append(result.detach())
+
+        def arrive(gradients: tuple[Tensor | None, ...]) -> None:
+            gradient = gradients[edge.output_nr]
+            if gradient is None:
+                return
             if self.listener is None or self.listener.phase == "forward":
                 # A model that takes gradients of its own has second derivatives.
                 self.spoilt = True
@@ -86,7 +109,7 @@ class Use:
                 self.gradients[number] = gradient.detach()
                 self.listener.arrived(self)
 
-        result.register_hook(arrive)  # type: ignore[no-untyped-call]
+        edge.node.register_prehook(arrive)
 
     def overwritten(self) -> bool:
         """Say whether something it was given has been changed in place since."""
@@ -115,37 +138,32 @@ class Use:
             raise NotImplementedError
         g = _computable(self.gradients[0])
         values = [_like(v, g) for v in self._values]
-        args, kwargs = pytree.tree_unflatten(values, self._nest)
-        names = rule.bind(args, kwargs)
-        at = rule.bind(*pytree.tree_unflatten(self._sources_at, self._nest))
+        names = rule.bind(*self._arguments.rebuild(values))
+        at = rule.bind(*self._arguments.rebuild(list(self._sources_at)))
         wanted = {name: s for name, s in at.items() if isinstance(s, Source)}
         if set(map(id, wanted.values())) != set(map(id, self.sources)):
             raise NotImplementedError  # A parameter within a list.
         call = Call(self.step.function, names, frozenset(wanted), layout, self.samples, fused=fused)
         found = rule.measure(call, g)
+        if wanted.keys() - found.keys():
+            raise NotImplementedError  # Not where the rule expects a parameter.
         return [(source, found[name]) for name, source in wanted.items()]
 
     def _rerun(self) -> list[tuple[Source, Share]]:
         """Run the function again for one sample at a time."""
         values, gradients = self._values, dict(self.gradients)
-        cache: dict[int, list[Tensor]] = {}
+        floats = sum(source.tensor.numel() for source in self.sources)
 
-        def build(index: int, sample: int) -> Tensor:
-            if sample not in cache:
-                cache.clear()
-                cache[sample] = self._gradients_of(sample, values, gradients)
-            return cache[sample][index]
+        def build(sample: int) -> list[Tensor]:
+            return self._gradients_of(sample, values, gradients)
 
+        if self.samples * floats <= CHUNK_FLOATS:
+            rows = [build(sample) for sample in range(self.samples)]
+            columns = [torch.stack(column) for column in zip(*rows, strict=True)]
+            return list(zip(self.sources, map(Rerun, columns), strict=True))
         return [
-            (
-                source,
-                Built(
-                    lambda sample, index=index: build(index, sample),  # type: ignore[misc]
-                    self.samples,
-                    source.tensor.shape,
-                ),
-            )
-            for index, source in enumerate(self.sources)
+            (source, Built(lambda i, n=n: build(i)[n], self.samples, source.tensor.shape))  # type: ignore[misc]
+            for n, source in enumerate(self.sources)
         ]
 
     def _gradients_of(
@@ -183,7 +201,7 @@ class Use:
                 given.append(layout.one(value, sample, self.samples))
             else:
                 given.append(value)
-        args, kwargs = pytree.tree_unflatten(given, self._nest)
+        args, kwargs = self._arguments.rebuild(given)
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             results = self.step.function(*args, **kwargs)
         floats = [r for r in pytree.tree_leaves(results)

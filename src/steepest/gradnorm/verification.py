@@ -58,7 +58,9 @@ def verify(
     off = (mine - truth).abs() / size.clamp_min(torch.finfo(torch.float64).tiny)
     worst = int(off.argmax())
     row, column = divmod(worst, off.shape[1])
-    allowed = 1e-6 if engine.dtype == torch.float64 else _ROUNDING[engine.precision]
+    rough = engine.precision if engine.device.type != "cpu" else "fp32"
+    rough = "bf16" if engine.precision == "bf16" else rough
+    allowed = 1e-6 if engine.dtype == torch.float64 else _ROUNDING[rough]
     if not bool(off.flatten()[worst] <= allowed):
         raise VerificationError(
             f"sample {int(rows[row])}: the gradient norm of {engine.names[column]!r} is "

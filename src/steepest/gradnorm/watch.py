@@ -9,27 +9,31 @@ used in a way that could not be watched; it is measured sample by sample instead
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import FunctionType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from steepest.gradnorm.calls import is_in_place, opened, transforms_active
+from steepest.gradnorm.reach import Reach, depends_on
 from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Kind, Plan, Step, samples_in, shapes_of
 from steepest.gradnorm.uses import Use
 
 _IN_PLACE = {torch.Tensor.add_, torch.Tensor.sub_}
+_HOOKS = {torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook}
 _RECURRENT = {torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu}
 
 
-class UnwatchableError(Exception):
-    """A source was changed in place; its parameters have to be left alone."""
+class UnwatchableError(BaseException):
+    """Something is done to parameters that cannot be watched; they have to be left alone.
+
+    Not an ``Exception``, so that no model can take it for one of its own.
+    """
 
     def __init__(self, roots: set[nn.Parameter]) -> None:
         super().__init__()
@@ -71,6 +75,9 @@ class Watch(TorchFunctionMode):
         for tensor in data:
             self._from_data[tensor] = True
         self._anchors: dict[tuple[torch.dtype, torch.device], Tensor] = {}
+        self._reach = Reach()
+        for source in self._by_id.values():
+            self._reach.add(source.tensor)
         self.steps: list[Step] = []
         self.uses: list[Use] = []
         self.derailed = False
@@ -94,14 +101,16 @@ class Watch(TorchFunctionMode):
         """Let one torch function run, and take part where parameters are concerned."""
         kwargs = kwargs or {}
         found = self._sources_in(args, kwargs) if torch.is_grad_enabled() else []
-        if not found or self.derailed:
+        if not found or self.derailed or transforms_active():
             result = func(*args, **kwargs)
             if self._plan is None:
                 self._note_data(args, kwargs, result)
             return result
-        if func not in RULES and (opened := _opened(func)) is not None:
+        if func in _HOOKS:
+            raise UnwatchableError({root for source in found for root in source.roots()})
+        if func not in RULES and (inner := opened(func)) is not None:
             with self:
-                return opened(*args, **kwargs)
+                return inner(*args, **kwargs)
         if self._plan is not None:
             return self._follow(self._plan, func, args, dict(kwargs), found)
         return self._record(func, args, dict(kwargs), found)
@@ -115,7 +124,9 @@ class Watch(TorchFunctionMode):
         found: list[Source],
     ) -> Any:  # noqa: ANN401
         place = len(self.steps)
-        if place >= len(plan.steps) or plan.steps[place].function != func:
+        if place >= len(plan.steps) or not _is_planned(
+            plan.steps[place], func, args, kwargs, found
+        ):
             self.derailed = True
             return func(*args, **kwargs)
         step = plan.steps[place]
@@ -124,7 +135,7 @@ class Watch(TorchFunctionMode):
             return func(*args, **kwargs)
         if step.kind == "derived":
             return self._derive(place, func, args, kwargs, found)
-        if func in _IN_PLACE and not samples_in(step, shapes_of(args[0]), self.samples):
+        if func in _IN_PLACE and not samples_in(step, [args[0].shape], self.samples):
             return func(*args, **kwargs)
         result, use = self._call(place, step, args, kwargs, found)
         if not samples_in(step, shapes_of(result), self.samples):
@@ -141,22 +152,40 @@ class Watch(TorchFunctionMode):
         place = len(self.steps)
         kind = self._kinds.get(place)
         roots = {root for source in found for root in source.roots()}
-        step = Step(func, kind or "use", roots, shapes_of((args, kwargs)))
+        given = shapes_of((args, kwargs))
+        step = Step(func, kind or "use", roots, given)
         self.steps.append(step)
         met_data = any(isinstance(v, Tensor) and v in self._from_data
                        for v in pytree.tree_leaves((args, kwargs)))  # fmt: skip
         if kind is None and not met_data:
+            if is_in_place(func, kwargs):
+                raise UnwatchableError(roots)
             result = self._derive(place, func, args, kwargs, found)
             made = any(source.step == place for source in self._by_id.values())
             step.kind = "derived" if made else "skip"
             step.returned = shapes_of(result)
             return result
+        if is_in_place(func, kwargs) and not self._in_place_is_safe(func, args):
+            raise UnwatchableError(roots)
         step.rule = RULES.get(func)
         result, use = self._call(place, step, args, kwargs, found)
+        tensors = [v for v in pytree.tree_leaves(result) if isinstance(v, Tensor)]
+        if any(tensor.is_complex() for tensor in tensors):
+            raise UnwatchableError(roots)
+        if not depends_on(tensors, use.copies()):
+            step.kind = "skip"  # It asks for a type or a shape.
+            result = func(*args, **kwargs)
         step.returned = shapes_of(result)
-        result = self._kept(use, result)
+        if step.kind == "use":
+            step.anchors = [not self._reach(t) for t in tensors if t.is_floating_point()]
+            result = self._kept(use, result)
         self._note_data(args, kwargs, result, always=True)
         return result
+
+    def _in_place_is_safe(self, func: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+        """Say whether the result of a call in place is sure to be what the model goes on with."""
+        target = args[0]
+        return func in _IN_PLACE and not target._is_view() and self._reach(target)  # noqa: SLF001
 
     def _call(
         self,
@@ -171,18 +200,13 @@ class Watch(TorchFunctionMode):
         The copies ask for a gradient, as torch takes other ways where nothing does, but nobody
         collects it, so that it is never computed.
         """
-        by_id = {id(source.tensor): source for source in found}
-
-        def plain(value: Any) -> Any:  # noqa: ANN401
-            return value.detach().requires_grad_() if id(value) in by_id else value
-
-        inputs = pytree.tree_map(plain, (args, kwargs))
-        use = Use(place, step, self.samples, (args, kwargs), inputs, by_id)
+        use = Use(place, step, self.samples, args, kwargs, found)
+        given, named = use.inputs
         if step.function in _RECURRENT:
             # cuDNN refuses a backward pass in eval mode.
             with torch.backends.cudnn.flags(enabled=False):
-                return step.function(*inputs[0], **inputs[1]), use
-        return step.function(*inputs[0], **inputs[1]), use
+                return step.function(*given, **named), use
+        return step.function(*given, **named), use
 
     def _derive(
         self,
@@ -193,13 +217,7 @@ class Watch(TorchFunctionMode):
         found: list[Source],
     ) -> Any:  # noqa: ANN401
         """Run a function of parameters alone; its results are sources themselves."""
-        try:
-            result = func(*args, **kwargs)
-        except RuntimeError as error:
-            made = [source for source in found if source.parameter is None]
-            if "in-place" in str(error) and made:
-                raise UnwatchableError({r for s in made for r in s.roots()}) from error
-            raise
+        result = func(*args, **kwargs)
         if any(value is source.tensor for value in pytree.tree_leaves(result) for source in found):
             return result
 
@@ -209,31 +227,36 @@ class Watch(TorchFunctionMode):
             tensor = value.detach().requires_grad_()
             source = Source(tensor, None, value, found, func, place)
             self._by_id[id(tensor)] = source
+            self._reach.add(tensor)
             return tensor
 
         return pytree.tree_map(leaf, result)
 
     def _kept(self, use: Use, result: Any) -> Any:  # noqa: ANN401
-        """Let a graph start at the results if there is none yet, and have them report."""
+        """Let a graph start at the results where there is none, and have them report."""
         self.uses.append(use)
         use.seal()
+        if isinstance(result, Tensor):
+            return self._listened(use, result)
+        return pytree.tree_map(lambda value: self._listened(use, value), result)
 
-        def anchored(value: Any) -> Any:  # noqa: ANN401
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                return value
-            if not use.anchored:
-                # The sum is no leaf, so that an in-place activation may follow.
-                value = value + self._anchor(value)
-            use.listen(value)
+    def _listened(self, use: Use, value: Any) -> Any:  # noqa: ANN401
+        if not isinstance(value, Tensor) or not value.is_floating_point():
             return value
-
-        return pytree.tree_map(anchored, result)
+        if use.step.anchors[use.listening]:
+            # The sum is no leaf, so that an in-place activation may follow.
+            value = value + self._anchor(value)
+            if self._plan is None:
+                self._reach.add(value)
+        use.listen(value, keep=self._plan is None)
+        return value
 
     def _anchor(self, like: Tensor) -> Tensor:
         key = (like.dtype, like.device)
         if key not in self._anchors:
             zero = torch.zeros((), dtype=like.dtype, device=like.device, requires_grad=True)
             self._anchors[key] = zero
+            self._reach.add(zero)
         return self._anchors[key]
 
     def _sources_in(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Source]:
@@ -263,20 +286,14 @@ class Watch(TorchFunctionMode):
                     self._from_data[value] = True
 
 
-def _never(*_: object) -> bool:
-    return False
-
-
-def _opened(func: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return a function of ``torch.nn.functional`` such that the calls inside it are seen.
-
-    These functions first ask whether somebody watches, and if so hand themselves over as a whole.
-    The same code with an answer of no goes on to what it is made of, which is then watched.
-    """
-    if not isinstance(func, FunctionType) or func.__globals__ is not vars(F):
-        return None
-    asks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-    world = {**func.__globals__, **dict.fromkeys(asks, _never)}
-    opened = FunctionType(func.__code__, world, func.__name__, func.__defaults__, func.__closure__)
-    opened.__kwdefaults__ = func.__kwdefaults__
-    return opened
+def _is_planned(
+    step: Step,
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    found: list[Source],
+) -> bool:
+    """Say whether a call is the one that was expected at its place."""
+    if step.function != func or step.roots != {r for source in found for r in source.roots()}:
+        return False
+    return step.kind != "derived" or step.given == shapes_of((args, kwargs))

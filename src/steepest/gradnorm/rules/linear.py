@@ -16,11 +16,13 @@ def linear(call: Call, g: Tensor) -> dict[str, Share]:
     """Linear on [N, ..., I]: the weight's gradient is Σ_t g_t a_tᵀ, the bias's Σ_t g_t."""
     rows = _positions(call, g)
     shares: dict[str, Share] = {}
+    if call["weight"].ndim != 2:
+        raise NotImplementedError
     if "weight" in call.wanted:
         a = _positions(call, call["input"])
         shares["weight"] = Outer(a[:, None], rows[:, None], call["weight"].shape)
     if "bias" in call.wanted:
-        shares["bias"] = Dense(rows.sum(1))
+        shares["bias"] = _bias(call["bias"], rows)
     return shares
 
 
@@ -42,9 +44,7 @@ def product_and_sum(call: Call, g: Tensor) -> dict[str, Share]:
     if "mat2" in call.wanted:
         shares["mat2"] = _right_factor(call, call["mat1"], call["mat2"], g)
     if "input" in call.wanted:
-        if call["input"].ndim != 1:
-            raise NotImplementedError
-        shares["input"] = Dense(_positions(call, g).sum(1))
+        shares["input"] = _bias(call["input"], _positions(call, g))
     return shares
 
 
@@ -58,8 +58,15 @@ def bilinear(call: Call, g: Tensor) -> dict[str, Share]:
         pairs = (left[..., :, None] * right[..., None, :]).flatten(2)
         shares["weight"] = Outer(pairs[:, None], rows[:, None], call["weight"].shape)
     if "bias" in call.wanted:
-        shares["bias"] = Dense(rows.sum(1))
+        shares["bias"] = _bias(call["bias"], rows)
     return shares
+
+
+def _bias(bias: Tensor, rows: Tensor) -> Share:
+    """Sum the gradients [N, T, O] over positions, for a bias with an entry for each output."""
+    if bias.shape != rows.shape[2:]:
+        raise NotImplementedError
+    return Dense(rows.sum(1))
 
 
 def _right_factor(call: Call, data: Tensor, matrix: Tensor, g: Tensor) -> Share:

@@ -28,7 +28,11 @@ def batch_norm(call: Call, g: Tensor) -> dict[str, Share]:
     if call.fused and kernels.available(g) and kernels.available(x):
         products, sums = kernels.channel_sums(x, g)
         return _centred(call, products, sums, mean, (var + eps).rsqrt())
-    if x.device.type == "cpu" and bool((mean.abs() < _FAR_OFF * (var + eps).sqrt()).all()):
+    if (
+        call.fused
+        and x.device.type == "cpu"
+        and bool((mean.abs() < _FAR_OFF * (var + eps).sqrt()).all())
+    ):
         products, sums = _over_positions(x * g), _over_positions(g)
         return _centred(call, products, sums, mean, (var + eps).rsqrt())
     normal = F.batch_norm(x, mean.to(x.dtype), var.to(x.dtype), None, None, training=False, eps=eps)

@@ -1,0 +1,124 @@
+"""Scoring in a process of its own, whose end by a signal ends nothing else.
+
+Some processors report instructions for bf16 that they do not carry out, and torch dies of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from steepest.gradnorm import Norm, Precision
+
+ISA_VARIABLE = "ONEDNN_MAX_CPU_ISA"
+SAFER_ISA = "AVX512_CORE_BF16"
+
+
+class ChildError(RuntimeError):
+    """The process did not finish; says why in one line."""
+
+    def __init__(self, code: int, last_words: str) -> None:
+        self.illegal = -code == signal.SIGILL
+        ended = f"ended by {_signal_name(-code)}" if code < 0 else f"ended with code {code}"
+        super().__init__(f"the scoring process {ended}{': ' if last_words else ''}{last_words}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a child needs to know to make the model again and to score.
+
+    Attributes:
+        model: A name for ``steepest.models.build``.
+        classes: The number of classes.
+        channels: The number of image channels.
+        norm: Which norm.
+        precision: How products are computed.
+        threads: CPU threads.
+    """
+
+    model: str
+    classes: int
+    channels: int
+    norm: Norm
+    precision: Precision
+    threads: int
+
+
+def score_in_child(job: Job, model: nn.Module, pool: Tensor) -> tuple[npt.NDArray[np.float64], str]:
+    """Score a pool on the CPU in another process, and once more with safer instructions.
+
+    Args:
+        job: What to do.
+        model: Its weights are handed over.
+        pool: Samples [N, ...].
+
+    Returns:
+        Norms [N], and what a reader of the numbers must know.
+
+    Raises:
+        ChildError: If the process did not finish.
+    """
+    with tempfile.TemporaryDirectory(prefix="steepest-") as name:
+        folder = Path(name)
+        (folder / "job.json").write_text(json.dumps(vars(job)), encoding="utf-8")
+        torch.save({"weights": model.state_dict(), "pool": pool}, folder / "given.pt")
+        try:
+            _run(folder, os.environ)
+            note = ""
+        except ChildError as error:
+            if not error.illegal or ISA_VARIABLE in os.environ:
+                raise
+            _run(folder, {**os.environ, ISA_VARIABLE: SAFER_ISA})
+            note = f"with {ISA_VARIABLE}={SAFER_ISA}; without it, {error}"
+        return np.load(folder / "norms.npy"), note
+
+
+def _run(folder: Path, environment: Mapping[str, str]) -> None:
+    done = subprocess.run(  # noqa: S603 - this very interpreter and module
+        [sys.executable, "-m", "steepest.bench.child", str(folder)],
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        raise ChildError(done.returncode, lines[-1] if lines and done.returncode > 0 else "")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def main(folder: Path) -> None:
+    """Do the job that lies in a folder."""
+    from steepest.bench.scoring import score_pool
+    from steepest.models import build
+    from steepest.progress import SilentProgress
+
+    job = Job(**json.loads((folder / "job.json").read_text(encoding="utf-8")))
+    torch.set_num_threads(job.threads)
+    given = torch.load(folder / "given.pt", weights_only=True)
+    model = build(job.model, job.classes, job.channels, seed=0)
+    model.load_state_dict(given["weights"])
+    norms = score_pool(model.eval(), given["pool"], job.norm, job.precision, SilentProgress())
+    np.save(folder / "norms.npy", norms)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

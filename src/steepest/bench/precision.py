@@ -1,0 +1,194 @@
+"""What coarser products do to the ranking of a pool by a trained model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import numpy as np
+import torch
+
+from steepest.bench.case import numerics
+from steepest.bench.child import Job, score_in_child
+from steepest.bench.machine import describe_machine
+from steepest.bench.precision_result import SCHEMA, PrecisionMeasurement, PrecisionResult
+from steepest.bench.ranking import Values, compare_scores, relative_errors
+from steepest.bench.scoring import score_pool
+from steepest.bench.trained import Trained, train_and_draw
+from steepest.bench.trial import one_line
+from steepest.datasets import load
+from steepest.errors import InputError
+from steepest.experiment.config import Config, load_config
+from steepest.gradnorm import Norm, Precision, reference_norms
+from steepest.progress import Progress
+
+LARGEST_POOL = 25_000
+"""Samples that are scored unless told otherwise, where there are as many."""
+
+_CHECKED = 32
+_NO_TF32 = "a CPU has no tf32: computed as fp32"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to train and to score.
+
+    Attributes:
+        preset: A preset, or the path of a configuration.
+        device: Where.
+        epochs: Passes over the labelled samples; None takes the preset's.
+        labels: Labelled samples; None takes the preset's.
+        pool: Unlabelled samples to score, at most.
+        top: The share of the pool that counts as chosen.
+        seed: Decides the labelled samples, the weights, the training and the pool.
+        command: What was typed, for the record.
+    """
+
+    preset: str
+    device: torch.device
+    epochs: int | None = None
+    labels: int | None = None
+    pool: int = LARGEST_POOL
+    top: float = 0.1
+    seed: int = 0
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise if something cannot be used.
+
+        Raises:
+            InputError: Says the remedy.
+        """
+        least = {"epochs": 1, "labels": 1, "pool": 2}
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if value is not None and value < smallest:
+                raise InputError(f"--{name} {value}: at least {smallest} is needed")
+        if not 0 < self.top <= 1:
+            raise InputError(f"--top {self.top}: give a share of the pool, above 0 and up to 1")
+
+    def config(self) -> Config:
+        """Return the preset's configuration with what was asked for instead."""
+        config = replace(load_config(self.preset), seed=self.seed)
+        if self.labels is not None:
+            config = replace(config, loop=replace(config.loop, initial=self.labels))
+        if self.epochs is not None:
+            config = replace(config, training=replace(config.training, epochs=self.epochs))
+        return config
+
+
+class PrecisionBench:
+    """Trains once, scores in every precision, and can tell at any moment what is known so far.
+
+    Args:
+        settings: What to train and to score.
+        progress: Shows how far it is.
+
+    Raises:
+        InputError: If the preset is not known.
+        DataError: If its data set is not there.
+    """
+
+    def __init__(self, settings: Settings, progress: Progress) -> None:
+        self._settings = settings
+        self._progress = progress
+        self._config = settings.config()
+        self._data = load(self._config.data.name)
+        self._norm: Norm = self._config.strategy.options.get("norm", "l2")
+        self._trained: Trained | None = None
+        self._checked = 0
+        self._rows = [
+            PrecisionMeasurement(p, "unfinished", "stopped before it was measured")
+            for p in get_args(Precision)
+        ]
+
+    def run(self, after_each: Callable[[PrecisionResult], None] | None = None) -> PrecisionResult:
+        """Measure everything.
+
+        Args:
+            after_each: Called with what is known when a precision is done.
+        """
+        settings, config = self._settings, self._config
+        # Training may be quick; scoring sets its own precision each time.
+        training: Precision = "tf32" if settings.device.type == "cuda" else "fp32"
+        with numerics(training, config.threads):
+            self._trained = trained = train_and_draw(
+                config, self._data, settings.pool, settings.device, self._progress
+            )
+            truth = self._true_scores(trained)
+            self._checked = len(truth)
+            strict = score_pool(trained.model, trained.pool, self._norm, "fp32", self._progress)
+            for i, row in enumerate(self._rows):
+                self._rows[i] = self._measure(row, trained, strict, truth)
+                if after_each is not None:
+                    after_each(self.result())
+        return self.result()
+
+    def result(self) -> PrecisionResult:
+        """Return what is known so far."""
+        settings, config, trained = self._settings, self._config, self._trained
+        return PrecisionResult(
+            SCHEMA,
+            settings.command,
+            describe_machine(settings.device) | {"threads": config.threads},
+            settings.device.type,
+            config.threads,
+            settings.preset,
+            config.data.name,
+            config.model.name,
+            self._norm,
+            config.loop.initial,
+            config.training.epochs,
+            {} if trained is None else dict(trained.metrics),
+            0 if trained is None else len(trained.ids),
+            settings.top,
+            self._checked,
+            settings.seed,
+            all(row.status != "unfinished" for row in self._rows),
+            tuple(self._rows),
+        )
+
+    def _measure(
+        self, row: PrecisionMeasurement, trained: Trained, strict: Values, truth: Values
+    ) -> PrecisionMeasurement:
+        try:
+            found, note = self._score(row.precision, trained, strict)
+        except Exception as error:  # noqa: BLE001 - one precision's trouble is recorded
+            return replace(row, status="failed", note=f"{type(error).__name__}: {one_line(error)}")
+        settings = self._settings
+        errors = relative_errors(found[: len(truth)], truth)
+        return PrecisionMeasurement(
+            row.precision,
+            "measured",
+            note,
+            compare_scores(found, strict, trained.ids, settings.top, settings.seed),
+            float(np.median(errors)),
+            float(errors.max()),
+        )
+
+    def _score(self, precision: Precision, trained: Trained, strict: Values) -> tuple[Values, str]:
+        """Return the scores in one precision, and what to know of them."""
+        if precision == "fp32":
+            return strict, ""
+        on_cpu = self._settings.device.type == "cpu"
+        if on_cpu and precision == "bf16":
+            with self._progress.task(f"scoring in {precision}", 1):
+                return score_in_child(self._job(precision), trained.model, trained.pool)
+        note = _NO_TF32 if on_cpu and precision == "tf32" else ""
+        return score_pool(
+            trained.model, trained.pool, self._norm, precision, self._progress
+        ), note
+
+    def _job(self, precision: Precision) -> Job:
+        classes, channels = len(self._data.classes), self._data.train_images.shape[1]
+        name, threads = self._config.model.name, self._config.threads
+        return Job(name, classes, channels, self._norm, precision, threads)
+
+    def _true_scores(self, trained: Trained) -> Values:
+        """Return the first samples' scores in double precision, one sample at a time."""
+        inputs = trained.pool[:_CHECKED].to(self._settings.device).double()
+        model = copy.deepcopy(trained.model).double()
+        scores: Values = reference_norms(model, inputs, norm=self._norm).cpu().numpy()
+        return scores

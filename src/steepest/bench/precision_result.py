@@ -1,0 +1,96 @@
+"""What a measurement of precisions is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from steepest.bench.ranking import Agreement
+from steepest.bench.storage import load_result, save_result
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class PrecisionMeasurement:
+    """One precision.
+
+    Attributes:
+        precision: Its name.
+        status: How it went.
+        note: What to know of it, or why there are no numbers.
+        agreement: With strict fp32, over the whole pool.
+        true_median_error: Median relative error against fp64, over the checked samples.
+        true_largest_error: The largest of them.
+    """
+
+    precision: str
+    status: Literal["measured", "failed", "unfinished"]
+    note: str = ""
+    agreement: Agreement | None = None
+    true_median_error: float | None = None
+    true_largest_error: float | None = None
+
+
+@dataclass(frozen=True)
+class PrecisionResult:
+    """A whole run of ``steepest bench precision``.
+
+    Attributes:
+        schema: The form of this table.
+        command: What was typed.
+        environment: Versions and hardware.
+        device: ``"cpu"`` or ``"cuda"``.
+        threads: CPU threads.
+        preset: The configuration that the model was trained by.
+        data: The data set.
+        model: The model.
+        norm: Which norm was the score.
+        labels: Labelled samples that it was trained on.
+        epochs: Passes over them.
+        test_metrics: How good it is.
+        pool: Unlabelled samples that were scored (n).
+        top: The share of the pool that counts as chosen.
+        checked: Samples compared with fp64.
+        seed: Decides the labelled samples, the weights, the training and the pool.
+        complete: False after Ctrl-C, and as long as the run goes on.
+        precisions: One measurement each.
+    """
+
+    schema: int
+    command: str
+    environment: Mapping[str, Any]
+    device: str
+    threads: int
+    preset: str
+    data: str
+    model: str
+    norm: str
+    labels: int
+    epochs: int
+    test_metrics: Mapping[str, Any]
+    pool: int
+    top: float
+    checked: int
+    seed: int
+    complete: bool
+    precisions: tuple[PrecisionMeasurement, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON.
+
+        Raises:
+            InputError: If the file cannot be written.
+        """
+        save_result(self, path)
+
+
+def read_precision_result(path: Path) -> PrecisionResult:
+    """Read what ``save`` wrote, checked field by field.
+
+    Raises:
+        InputError: If the file is not of this form.
+    """
+    return load_result(PrecisionResult, path, SCHEMA)

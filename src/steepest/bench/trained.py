@@ -1,0 +1,84 @@
+"""A model as a cycle of an experiment leaves it, and the pool that it would choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from steepest.datasets import ImageSet
+from steepest.errors import InputError
+from steepest.experiment.config import Config
+from steepest.models import build
+from steepest.progress import Progress
+from steepest.seeds import derive
+from steepest.selection import random_subset
+from steepest.tables import from_table
+from steepest.tasks.base import TASKS, Metric
+from steepest.training import fit, predict_logits
+from steepest.training.augment import normalise
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained model and what it has not seen.
+
+    Attributes:
+        model: In eval mode, on the device.
+        metrics: How good it is on the test images.
+        ids: Ids of the pool [N].
+        pool: The pool's samples as the model takes them, on the CPU [N, C, H, W].
+    """
+
+    model: nn.Module
+    metrics: dict[str, Metric]
+    ids: Sequence[int]
+    pool: Tensor
+
+
+def train_and_draw(
+    config: Config, data: ImageSet, pool: int, device: torch.device, progress: Progress
+) -> Trained:
+    """Train as the first cycle of an experiment does, and draw a pool from the rest.
+
+    Args:
+        config: Says the model, the labels (``loop.initial``), the recipe and the seed.
+        data: The data set.
+        pool: How many unlabelled samples at most.
+        device: Where to train.
+        progress: Told of every epoch.
+
+    Raises:
+        InputError: If no sample would be left unlabelled.
+    """
+    ids, labels = data.ids, config.loop.initial
+    if labels >= len(ids):
+        raise InputError(
+            f"--labels {labels}: {data.name} has {len(ids)} samples; leave some for the pool"
+        )
+    labelled = [int(i) for i in random_subset(ids, labels, config.seed, "initial set")]
+    model = build(config.model.name, len(data.classes), data.train_images.shape[1], config.seed)
+    options = {"classes": len(data.classes), **config.task.options}
+    task = from_table(TASKS.get(config.task.name), options, f"task {config.task.name!r}")
+    known = data.train_labels.unseal("training on the initial set")[labelled]
+    fit(
+        model,
+        task,
+        data.train_images[labelled],
+        known,
+        config.training,
+        mean=data.mean,
+        std=data.std,
+        augmentation=data.augmentation,
+        seed=derive(config.seed, "training", 0),
+        device=device,
+        progress=progress,
+    )
+    logits = predict_logits(model, data.test_images, mean=data.mean, std=data.std, device=device)
+    seen = set(labelled)
+    rest = [i for i in ids if i not in seen]
+    drawn = [rest[i] for i in random_subset(rest, pool, config.seed)]
+    samples = normalise(data.train_images[drawn], data.mean, data.std)
+    return Trained(model, task.metrics(logits, data.test_labels), drawn, samples)

@@ -1,0 +1,102 @@
+"""What tf32 and bf16 do to the ranking of a pool, by a model that was trained for it.
+
+The model of a preset is trained on a random labelled set; unlabelled samples are then scored by
+their gradient norm in each precision, and compared with strict fp32 and, for a few, with fp64.
+On a CPU, bf16 is scored in a process of its own, as it ends some processors' work by an illegal
+instruction; then ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 is tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steepest.cli.arguments import add_quiet
+
+if TYPE_CHECKING:
+    from steepest.bench.precision import Settings
+
+NAME = "precision"
+HELP = "what tf32 and bf16 do to the ranking by a trained model"
+
+_INTERRUPTED = 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    from steepest.experiment.config import presets
+
+    parser.add_argument(
+        "preset",
+        nargs="?",
+        metavar="PRESET",
+        help=f"{', '.join(presets())}, or a TOML file (default: digits; on a GPU cifar10, if "
+        "STEEPEST_DATA names a folder)",
+    )
+    parser.add_argument("--epochs", type=int, metavar="N", help="of training (default: preset's)")
+    parser.add_argument("--labels", type=int, metavar="N", help="to train on (default: preset's)")
+    parser.add_argument(
+        "--pool", type=int, metavar="N", help="samples to score (default: the rest, up to 25000)"
+    )
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default) or cuda")
+    parser.add_argument(
+        "--top",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="of the pool that counts as chosen (default: 0.1)",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
+    add_quiet(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from steepest.bench.precision import PrecisionBench
+    from steepest.bench.precision_table import describe_precision
+    from steepest.files import check_writable
+    from steepest.progress import show_progress
+
+    settings = _settings(arguments)
+    out: Path | None = arguments.out
+    if out is not None:
+        check_writable(out)
+    bench = PrecisionBench(settings, show_progress(enabled=not arguments.quiet))
+    try:
+        result = bench.run(None if out is None else lambda known: known.save(out))
+    except KeyboardInterrupt:
+        known = bench.result()
+        print(describe_precision(known))
+        if out is not None:
+            known.save(out)
+        kept = "" if out is None else f"; what was measured so far is in {out}"
+        print(f"steepest: stopped{kept}", file=sys.stderr)
+        return _INTERRUPTED
+    print(describe_precision(result))
+    if out is not None:
+        print(f"\nNumbers: {out}")
+    return 0
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    from steepest.bench.precision import LARGEST_POOL, Settings
+    from steepest.datasets.base import DATA_VARIABLE
+    from steepest.devices import choose_device
+
+    device = choose_device(arguments.device)
+    with_data = device.type == "cuda" and bool(os.environ.get(DATA_VARIABLE))
+    return Settings(
+        arguments.preset or ("cifar10" if with_data else "digits"),
+        device,
+        arguments.epochs,
+        arguments.labels,
+        LARGEST_POOL if arguments.pool is None else arguments.pool,
+        arguments.top,
+        arguments.seed,
+        shlex.join(["steepest", *sys.argv[1:]]),
+    )

@@ -1,0 +1,68 @@
+"""What a forward pass may leave behind in a module's attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+_CONTAINERS = (dict, list, set)
+
+
+@contextmanager
+def attributes_restored(model: nn.Module) -> Iterator[None]:
+    """Put back every attribute that a forward pass sets, such as a cache or a counter.
+
+    A model that keeps what it computed from its parameters would otherwise keep our stand-ins.
+    """
+    saved = {
+        module: {name: (value, _contents(value)) for name, value in vars(module).items()}
+        for module in model.modules()
+    }
+    try:
+        yield
+    finally:
+        for module, attributes in saved.items():
+            now = vars(module)
+            for name in now.keys() - attributes.keys():
+                del now[name]
+            for name, (value, contents) in attributes.items():
+                if now.get(name) is not value:
+                    now[name] = value
+                if contents is not None and _contents(value) != contents:
+                    _refill(value, contents)
+
+
+def _contents(value: Any) -> Any:  # noqa: ANN401 - any attribute
+    """Return what a container holds, by identity: tensors cannot be compared as wholes."""
+    if not value or not isinstance(value, _CONTAINERS):
+        return () if isinstance(value, _CONTAINERS) else None
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return tuple(_Held(key, item) for key, item in items)
+
+
+class _Held:
+    """One item of a container; equal only to the very same one."""
+
+    __slots__ = ("item", "key")
+
+    def __init__(self, key: object, item: object) -> None:
+        self.key, self.item = key, item
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held) and self.item is other.item and self.key == other.key
+
+    def __hash__(self) -> int:
+        return id(self.item)
+
+
+def _refill(value: Any, contents: tuple[_Held, ...]) -> None:  # noqa: ANN401
+    value.clear()
+    if isinstance(value, dict):
+        value.update({held.key: held.item for held in contents})
+    elif isinstance(value, set):
+        value.update(held.item for held in contents)
+    else:
+        value.extend(held.item for held in contents)

@@ -1,0 +1,78 @@
+"""What can be told of a call from outside: its arguments, and what kind of function it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
+
+_NESTS = (list, tuple, dict)
+
+
+class Arguments:
+    """The arguments of one call as a flat list, and the way back.
+
+    Args:
+        args: Positional arguments.
+        kwargs: Named arguments.
+
+    Attributes:
+        values: Everything that was given, out of lists and the like.
+    """
+
+    def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._positional = len(args)
+        self._names = tuple(kwargs)
+        self._nest: pytree.TreeSpec | None = None
+        self.values: list[Any] = [*args, *kwargs.values()]
+        if any(isinstance(value, _NESTS) and not isinstance(value, torch.Size)
+               for value in self.values):  # fmt: skip
+            self.values, self._nest = pytree.tree_flatten(self.values)
+
+    def rebuild(self, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments of the same form with other values."""
+        if self._nest is not None:
+            values = pytree.tree_unflatten(values, self._nest)
+        named = values[self._positional :]
+        return tuple(values[: self._positional]), dict(zip(self._names, named, strict=True))
+
+
+def is_in_place(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
+    """Say whether a function changes something that it is given."""
+    name = getattr(func, "__name__", "")
+    changes = name.endswith("_") and not name.endswith("__")
+    return changes or name in _ITEM_SETTERS or "out" in kwargs
+
+
+_ITEM_SETTERS = {
+    "__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ipow__",
+    "__imod__", "__ifloordiv__", "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__",
+}  # fmt: skip
+
+
+def transforms_active() -> bool:
+    """Say whether ``torch.func`` works on tensors of its own at the moment."""
+    return bool(torch._C._functorch.peek_interpreter_stack())  # noqa: SLF001 - no public question
+
+
+def opened(func: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return a function of ``torch.nn.functional`` such that the calls inside it are seen.
+
+    These functions first ask whether somebody watches, and if so hand themselves over as a whole.
+    The same code with an answer of no goes on to what it is made of, which is then watched.
+    """
+    if not isinstance(func, FunctionType) or func.__globals__ is not vars(F):
+        return None
+    asks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+    world = {**func.__globals__, **dict.fromkeys(asks, _never)}
+    found = FunctionType(func.__code__, world, func.__name__, func.__defaults__, func.__closure__)
+    found.__kwdefaults__ = func.__kwdefaults__
+    return found
+
+
+def _never(*_: object) -> bool:
+    return False

@@ -1,0 +1,76 @@
+"""The exact way that takes anything: one sample, one forward, one backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steepest.errors import ModelError, SteepestError
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.losses import RowLosses
+from steepest.memory import is_out_of_memory
+
+
+def squares_one_by_one(
+    call: Callable[[Inputs], Any],
+    inputs: Inputs,
+    losses: RowLosses,
+    parameters: Mapping[str, nn.Parameter],
+) -> list[dict[nn.Parameter, Tensor]]:
+    """Measure some parameters one sample at a time, through autograd alone.
+
+    Args:
+        call: Runs the model.
+        inputs: N samples.
+        losses: Maps outputs for some rows to losses, each [N].
+        parameters: The parameters, by name; they require grad.
+
+    Returns:
+        For each loss the squared norms [N] of each parameter.
+
+    Raises:
+        ModelError: If a backward pass fails; says why.
+    """
+    wanted = list(parameters.values())
+    rows: list[list[Tensor]] = []
+    for i in range(batches.count(inputs)):
+        here = slice(i, i + 1)
+        values = losses(call(batches.take(inputs, here)), here)
+        last = len(values) - 1
+        try:
+            rows.append([_squares_of(v, wanted, keep=j < last) for j, v in enumerate(values)])
+        except (RuntimeError, ValueError) as error:
+            raise _explained(error, list(parameters)) from error
+    stacked = [torch.stack(column) for column in zip(*rows, strict=True)]
+    return [{p: table[:, j] for j, p in enumerate(wanted)} for table in stacked]
+
+
+def _squares_of(loss: Tensor, parameters: list[nn.Parameter], *, keep: bool) -> Tensor:
+    """Return the squared gradient norms [P] of one sample's loss."""
+    if not loss.requires_grad:
+        return torch.zeros(len(parameters), dtype=torch.float64, device=loss.device)
+    grads = torch.autograd.grad(loss.sum(), parameters, retain_graph=keep, allow_unused=True)
+    zero = torch.zeros((), dtype=torch.float64, device=loss.device)
+    found: Sequence[Tensor | None] = grads
+    squares = [zero if g is None else g.to_dense().abs().double().square().sum() for g in found]
+    return torch.stack([s.to(loss.device) for s in squares])
+
+
+def _explained(error: Exception, names: list[str]) -> Exception:
+    """Say in one line why a backward pass failed."""
+    if is_out_of_memory(error) or isinstance(error, SteepestError):
+        return error
+    if "inplace operation" in str(error):
+        return ModelError(
+            f"the model overwrites in place what the gradient of {', '.join(names[:3])} needs: "
+            "use the out-of-place form of that operation"
+        )
+    reason = (str(error).strip() or "no message").splitlines()[0]
+    return ModelError(
+        f"the model's backward pass failed ({type(error).__name__}: {reason}): its gradients must "
+        "exist before their norms can"
+    )
