@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -34,6 +35,21 @@ def test_the_best_of_all_rounds_is_kept():
     }
     assert best_in_turns(work, 3, fake.clock) == {"steady": 1, "noisy": 2}
     assert fake.order[4:] == ["steady", "noisy", "noisy", "steady", "steady", "noisy"]
+
+
+def test_what_has_to_warm_up_is_called_as_often_before():
+    fake = FakeTime()
+    clock = replace(fake.clock, warm_up=3)
+    # Three calls warm up, the fourth is for counting calls; then the rounds.
+    assert best_in_turns({"recording": fake.work("a", [9, 9, 9, 9, 1])}, 2, clock) == {
+        "recording": 1
+    }
+    assert len(fake.order) == 6
+
+
+def test_a_gpu_warms_up_three_times():
+    assert choose_clock(torch.device("cuda"), 1).warm_up == 3
+    assert choose_clock(torch.device("cpu"), 1).warm_up == 1
 
 
 def test_seconds_are_those_of_one_call_of_several():

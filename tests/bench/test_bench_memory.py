@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from steepest.bench.memory import check_room
+from steepest.bench.memory import PeakGauge, check_room
 from steepest.memory import is_out_of_memory, peak_bytes
 
 CPU = torch.device("cpu")
@@ -39,6 +39,34 @@ def test_a_backward_pass_holds_its_gradients():
         torch.autograd.grad((weight * 2).sum(), weight)
 
     assert 4 * MIB <= peak_bytes(work, CPU) <= 17 * MIB
+
+
+def test_a_gauge_measures_one_call_on_a_cpu():
+    calls = []
+    gauge = PeakGauge(CPU)
+    assert gauge.peak_bytes(lambda: calls.append(torch.empty(MIB, dtype=torch.uint8)), 3) == MIB
+    assert len(calls) == 1
+
+
+def test_a_gauge_on_a_gpu_sees_the_call_that_records(monkeypatch):
+    held = {"now": 100, "peak": 100}
+    gpu = {
+        "synchronize": lambda _: None,
+        "memory_allocated": lambda _: held["now"],
+        "max_memory_allocated": lambda _: held["peak"],
+        "reset_peak_memory_stats": lambda _: held.update(peak=held["now"]),
+    }
+    for name, function in gpu.items():
+        monkeypatch.setattr(torch.cuda, name, function)
+    sizes = [10, 50, 0]
+
+    def replay_after_the_second():
+        held["peak"] = max(held["peak"], held["now"] + sizes.pop(0))
+
+    gauge = PeakGauge(torch.device("cuda"))
+    held.update(now=130, peak=900)  # A copy of the model, and what making it took.
+    gauge.reset()
+    assert gauge.peak_bytes(replay_after_the_second, 3) == 50
 
 
 def test_work_that_cannot_fit_is_refused_beforehand():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import ClassVar
+from unittest.mock import patch
+
 import pytest
 import torch
 from fake_contenders import FakeTime, timed_contender
@@ -11,6 +15,24 @@ from steepest.bench.case import Case
 from steepest.bench.contenders.base import Step
 from steepest.bench.result import Measurement
 from steepest.bench.trial import Trial, with_ratios
+
+
+class FakeGauge:
+    """Runs as often as asked, and remembers that."""
+
+    calls: ClassVar[list] = []
+
+    def __init__(self, device):
+        pass
+
+    def reset(self):
+        self.calls.append("reset")
+
+    def peak_bytes(self, work, calls):
+        self.calls.append(calls)
+        for _ in range(calls):
+            work()
+        return 7
 
 
 @pytest.fixture
@@ -95,6 +117,28 @@ def test_an_error_in_a_later_round_keeps_the_rounds_before(case):
     trial.time(case)
     assert trial.status == "out-of-memory"
     assert trial.measurement().round_seconds == (0.5,)
+
+
+def test_a_contender_that_records_itself_is_warm_before_it_is_timed(case):
+    fake = FakeTime()
+    case = Case(case.model, case.inputs, clock=replace(fake.clock, warm_up=3))
+    FakeGauge.calls = []
+    trial = Trial("ours")
+    with patch("steepest.bench.trial.PeakGauge", FakeGauge):
+        trial.get_ready(timed_contender(fake, "ours", 5.0, 5.0, 5.0, 5.0, 1.0), case, torch.ones(2))
+    trial.time(case)
+    assert FakeGauge.calls == ["reset", 3]
+    assert trial.peak == 7
+    assert trial.measurement().round_seconds == (0.5,)
+
+
+def test_the_memory_of_one_that_holds_it_is_that_of_making_it_ready(case):
+    FakeGauge.calls = []
+    with patch("steepest.bench.trial.PeakGauge", FakeGauge):
+        Trial("ours").get_ready(
+            lambda _: Step(lambda: None, 2, holds_memory=True), case, torch.ones(2)
+        )
+    assert FakeGauge.calls == [1]
 
 
 def test_norms_that_are_not_finite_are_a_failure(case):

@@ -120,14 +120,12 @@ def test_parameters_that_take_the_whole_model_are_named():
     assert [layer.parameters for layer in found.layers] == [("0.bias",), ("2.weight", "2.bias")]
 
 
-@pytest.mark.xfail(strict=True, reason="only those that the plan left out are named")
 def test_parameters_that_fall_out_on_the_way_are_named_too():
     torch.manual_seed(0)
     found = explain(Hidden().eval(), torch.randn(4, 4))
     assert found.slow == ("weight",)
 
 
-@pytest.mark.xfail(strict=True, reason="they are measured behind the observer's back")
 def test_functions_with_several_results_are_there():
     class Recurrent(nn.Module):
         def __init__(self) -> None:

@@ -79,14 +79,32 @@ def test_a_measurement_leaves_the_settings_alone_also_after_an_error(own, precis
     assert settings() == own
 
     def explode(outputs):
-        assert torch.get_float32_matmul_precision() == (
-            "highest" if precision == "fp32" else "high"
-        )
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         steepest.gradient_norms(model, x, explode, precision=precision)
     assert settings() == own
+
+
+@pytest.mark.parametrize(
+    ("precision", "inside"),
+    [("fp32", "highest"), ("tf32", "high"), ("bf16", "high")],
+)
+def test_a_plan_is_made_in_single_precision_and_a_batch_measured_as_asked(own, precision, inside):
+    model, x = make()
+    found = []
+
+    def spread(outputs):
+        found.append((len(outputs), torch.get_float32_matmul_precision()))
+        return outputs.float().var(1)
+
+    norms = GradientNorms(model, spread, precision=precision)
+    norms(x)
+    assert {setting for samples, setting in found if samples < len(x)} == {"highest"}
+    assert {setting for samples, setting in found if samples == len(x)} == {inside}
+    found.clear()
+    norms(x)
+    assert found == [(len(x), inside)]
 
 
 def test_single_precision_on_a_cpu_is_the_same_with_and_without_tf32():

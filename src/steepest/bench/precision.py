@@ -177,9 +177,7 @@ class PrecisionBench:
             with self._progress.task(f"scoring in {precision}", 1):
                 return score_in_child(self._job(precision), trained.model, trained.pool)
         note = _NO_TF32 if on_cpu and precision == "tf32" else ""
-        return score_pool(
-            trained.model, trained.pool, self._norm, precision, self._progress
-        ), note
+        return score_pool(trained.model, trained.pool, self._norm, precision, self._progress), note
 
     def _job(self, precision: Precision) -> Job:
         classes, channels = len(self._data.classes), self._data.train_images.shape[1]

@@ -66,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=("fp32", "tf32", "bf16"),
-        help="on all sides (default: fp32 on a CPU, tf32 on a GPU)",
+        help="on all sides (default: fp32 on a CPU, tf32 on a GPU); where bf16 ends a CPU's work "
+        "by an illegal instruction, set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16",
     )
     parser.add_argument(
         "--channels-last", action="store_true", help="layout of images on all sides"

@@ -37,8 +37,8 @@ def attributes_restored(model: nn.Module) -> Iterator[None]:
 
 def _contents(value: Any) -> Any:  # noqa: ANN401 - any attribute
     """Return what a container holds, by identity: tensors cannot be compared as wholes."""
-    if not value or not isinstance(value, _CONTAINERS):
-        return () if isinstance(value, _CONTAINERS) else None
+    if not isinstance(value, _CONTAINERS):
+        return None
     items = value.items() if isinstance(value, dict) else enumerate(value)
     return tuple(_Held(key, item) for key, item in items)
 

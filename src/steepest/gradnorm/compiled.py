@@ -13,6 +13,7 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import Loss, resolve
+from steepest.gradnorm.state import state_of
 
 Program = Callable[..., tuple[Tensor, Tensor]]
 """Takes the tensors of a batch; returns squared norms [N, P] and whether sums cancelled."""
@@ -35,16 +36,18 @@ class Compiled:
     def __init__(self, engine: Engine, loss: Loss) -> None:
         self._engine, self._loss = engine, loss
         self._programs: dict[object, Program | None] = {}
+        self._classes = 0
 
     def __call__(self, inputs: Inputs, targets: Tensor | None) -> Tensor:
         """Return squared norms [N, P] of a batch."""
         given = batches.detached(inputs)
         tensors = [t for t in pytree.tree_leaves((given, targets)) if t is not None]
-        key = tuple((t.shape, t.dtype, t.device, t.stride()) for t in tensors)
+        shapes = tuple((t.shape, t.dtype, t.device, t.stride()) for t in tensors)
+        key = (shapes, state_of(self._engine.model))
         if key not in self._programs:
             self._programs[key] = self._program(given, targets, tensors)
         program = self._programs[key]
-        if program is not None:
+        if program is not None and self._targets_fit(targets):
             squares, cancelled = program(*tensors)
             if not bool(cancelled):
                 return squares.clone()
@@ -52,12 +55,21 @@ class Compiled:
         _, (squares,) = self._engine.squared_norms(given, losses)
         return squares
 
+    def _targets_fit(self, targets: Tensor | None) -> bool:
+        """Say whether a program can look up all labels; the engine says what is wrong."""
+        if self._loss != "cross-entropy" or targets is None or targets.numel() == 0:
+            return True
+        return int(targets.min()) >= 0 and int(targets.max()) < self._classes
+
     def _program(
         self, inputs: Inputs, targets: Tensor | None, tensors: list[Tensor]
     ) -> Program | None:
         """Trace, compile and record the measurement of a batch; None if it cannot be traced."""
         losses = resolve(self._loss, targets, batches.count(inputs))
-        self._engine.squared_norms(inputs, losses)  # Makes the plan, and shows what cancels.
+        # Makes the plan, and shows what cancels.
+        outputs, _ = self._engine.squared_norms(inputs, losses)
+        if self._loss == "cross-entropy":
+            self._classes = batches.logits_of(outputs).shape[1]
         if self._engine.slow_names():
             return None
         values, nest = pytree.tree_flatten(inputs)
@@ -66,10 +78,14 @@ class Compiled:
             batch = pytree.tree_unflatten(list(flat[: len(values)]), nest)
             labels = None if targets is None else flat[-1]
             unchecked = resolve(self._loss, labels, batches.count(batch), checked=False)
-            return self._engine.traceable(batch, unchecked)
+            _, (squares,), cancelled = self._engine.traceable(batch, unchecked)
+            return squares, cancelled
 
-        with self._engine.tracing():
-            traced = make_fx(measure)(*tensors)
+        try:
+            with self._engine.tracing():
+                traced = make_fx(measure)(*tensors)
+        except (RuntimeError, TypeError, ValueError):
+            return None  # The model asks for values on its way, or does what cannot be watched.
         traced.graph.eliminate_dead_code()
         traced.recompile()
         compiled = torch.compile(traced, dynamic=False, fullgraph=True)

@@ -42,8 +42,8 @@ class Component:
             return {}
         roots = {root for source in shares for root in source.roots()}
         if len(roots) == 1 and spans_are_disjoint(list(shares)):
-            totals = [squares_of_sum(found, routes).double() for found in shares.values()]
-            return {roots.pop(): torch.stack(totals).sum(0)}
+            first, *rest = [squares_of_sum(found, routes) for found in shares.values()]
+            return {roots.pop(): sum(rest, start=first)}
         routes.note("instantiate")
         return self._by_building(shares)
 

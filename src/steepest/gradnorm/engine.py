@@ -21,9 +21,12 @@ from steepest.gradnorm.meter import Meter, Observer
 from steepest.gradnorm.precision import Precision, computing_in
 from steepest.gradnorm.preserve import preserved
 from steepest.gradnorm.probe import Probe
+from steepest.gradnorm.recorded import Recorder
 from steepest.gradnorm.routes import Clock, Routes
-from steepest.gradnorm.scaling import scales_of
+from steepest.gradnorm.scaling import rescaled, scales_of
+from steepest.gradnorm.state import state_of
 from steepest.gradnorm.steps import Plan
+from steepest.gradnorm.trial import disagreeing
 from steepest.gradnorm.watch import Watch
 
 
@@ -40,13 +43,19 @@ class Engine:
         model: Any module in eval mode; its trainable parameters count.
         precision: In what precision to multiply.
         clock: Measures which route is fastest; None to go by the count of multiplications.
+        graphs: Whether a GPU may record batches whose shape and loss come back.
 
     Attributes:
         names: Names of the trainable parameters, in the order of the columns [P].
     """
 
     def __init__(
-        self, model: nn.Module, *, precision: Precision = "tf32", clock: Clock | None = None
+        self,
+        model: nn.Module,
+        *,
+        precision: Precision = "tf32",
+        clock: Clock | None = None,
+        graphs: bool = True,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
@@ -57,6 +66,7 @@ class Engine:
         self._plan: Plan | None = None
         self._missed: set[nn.Parameter] = set()
         self._changes_inputs = False
+        self._graphs, self._recorder = graphs, Recorder()
         self._refresh()
         self._routes = Routes(clock, tf32=precision == "tf32")
         self.observer: Observer | None = None
@@ -97,6 +107,8 @@ class Engine:
         """
         self._refresh()
         inputs = batches.detached(inputs)
+        if (replayed := self._replayed(inputs, losses)) is not None:
+            return replayed
         with self._measuring():
             plan = self.plan(inputs, losses)
             outputs, found, missed = self.by_rules(plan, inputs, losses)
@@ -109,6 +121,20 @@ class Engine:
                     squares.update(more)
         total = batches.count(inputs)
         return outputs, [self.columns(squares, total) for squares in found]
+
+    def _replayed(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]] | None:
+        """Measure a batch on a GPU by a recording; None if there is none for it."""
+        if self.device.type != "cuda" or not self._graphs or self.observer or self.slow_names():
+            return None
+        if self._plan is None or not self._plan.checked:
+            return None
+        tensors = batches.tensors_of(inputs)
+        shapes = tuple((t.shape, t.stride(), t.dtype, t.device) for t in tensors)
+        key = (losses, shapes, state_of(self.model))
+        if self._recorder.wants(key):
+            with self._measuring():
+                self._recorder.record(key, inputs, lambda some: self.traceable(some, losses))
+        return self._recorder.replay(key, inputs)
 
     def plan(self, inputs: Inputs, losses: RowLosses) -> Plan:
         """Find out what the model does with its parameters, unless that is known."""
@@ -143,15 +169,7 @@ class Engine:
             self._routes.kernels = True
         self._require_grad(fast)
         alone = squares_one_by_one(self._restored_call, some, losses, self._named(fast))
-        wrong: set[nn.Parameter] = set()
-        for mine, truth in zip(found, alone, strict=True):
-            size = torch.stack(list(truth.values())).sum(0).sqrt()
-            for parameter, squares in truth.items():
-                exact = squares.sqrt()
-                off = (mine[parameter].sqrt() if parameter in mine else 0) - exact
-                if bool((abs(off) > 1e-2 * exact + 1e-4 * size).any()):
-                    wrong.add(parameter)
-        return wrong - missed
+        return disagreeing(found, alone) - missed
 
     def by_rules(
         self, plan: Plan, inputs: Inputs, losses: RowLosses
@@ -178,7 +196,7 @@ class Engine:
                 scales = scales_of(value, outputs)
                 loss = (value * scales.to(value.dtype)).sum()
                 squares, lost = meter.measure(loss, keep=index + 1 < len(values))
-                squares = {p: q.double() / scales.square() for p, q in squares.items()}
+                squares = rescaled(squares, scales)
                 missed |= lost
             found.append(squares)
         # A parameter that fell out for one loss is measured by the loop for all of them.
@@ -217,29 +235,29 @@ class Engine:
         finally:
             self._routes.clock, self._routes.traced = timed, False
 
-    def traceable(self, inputs: Inputs, losses: RowLosses) -> tuple[Tensor, Tensor]:
+    def traceable(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor], Tensor]:
         """Measure a batch by operations alone that do not depend on its values.
 
         Args:
             inputs: N samples.
-            losses: Gives one loss [N].
+            losses: Gives losses, each [N].
 
         Returns:
-            Squared norms [N, P], and whether sums cancelled somewhere, so that the batch has to
-            be measured again.
+            The outputs, squared norms [N, P] for each loss, and whether sums cancelled somewhere,
+            so that the batch has to be measured again.
 
         Raises:
             ModelError: If a parameter cannot be measured in this way.
         """
         plan = self.plan(inputs, losses)
-        _, (squares,), missed = self.by_rules(plan, inputs, losses)
+        outputs, found, missed = self.by_rules(plan, inputs, losses)
         if missed or plan.slow:
             names = self.names_of(missed | plan.slow)
             raise ModelError(f"{', '.join(names[:3])} cannot be measured by a compiled program")
         doubts = [flags.any() for flags in self._routes.doubts.values()]
-        table = self.columns(squares, batches.count(inputs))
+        tables = [self.columns(squares, batches.count(inputs)) for squares in found]
         none = torch.zeros((), dtype=torch.bool, device=self.device)
-        return table, torch.stack(doubts).any() if doubts else none
+        return outputs, tables, torch.stack(doubts).any() if doubts else none
 
     def names_of(self, parameters: set[nn.Parameter]) -> list[str]:
         """Return the names of some parameters, in the model's order."""

@@ -12,7 +12,7 @@ from steepest.errors import InputError, NonFiniteError, UnknownNameError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import Loss, resolve
+from steepest.gradnorm.losses import Loss, RowLosses, resolve
 from steepest.gradnorm.precision import Precision, check_precision
 from steepest.gradnorm.preserve import preserved_buffers
 from steepest.memory import is_out_of_memory
@@ -48,6 +48,8 @@ class GradientNorms:
         verify: How many samples of each batch to measure again by the slow reference.
         autotune: Whether to measure which route is fastest for each layer on this machine; the
             winners are kept in a file, by default in the user's cache folder.
+        graphs: Whether a GPU may record the measurement as a CUDA graph when batches of the same
+            shape come back. Weights may change in place all the same.
         compiled: Whether to compile the whole measurement, and to record it as a CUDA graph on a
             GPU. Pays for many batches of the same shape.
 
@@ -66,6 +68,7 @@ class GradientNorms:
         precision: Precision = "tf32",
         verify: int = 0,
         autotune: bool = False,
+        graphs: bool = True,
         compiled: bool = False,
     ) -> None:
         check_norm(norm)
@@ -74,12 +77,13 @@ class GradientNorms:
         _check_number("verify", verify, least=0)
         self._loss, self._norm, self._verify = loss, norm, verify
         self._microbatch = microbatch
+        self._label_free: RowLosses | None = None
         clock = None
         if autotune:
             from steepest.gradnorm.clock import StopWatch
 
             clock = StopWatch()
-        self.engine = Engine(model, precision=precision, clock=clock)
+        self.engine = Engine(model, precision=precision, clock=clock, graphs=graphs)
         self._measure: Callable[[Inputs, Tensor | None], Tensor] = self._by_engine
         if compiled:
             from steepest.gradnorm.compiled import Compiled
@@ -143,7 +147,11 @@ class GradientNorms:
         return torch.cat(parts)
 
     def _by_engine(self, inputs: Inputs, targets: Tensor | None) -> Tensor:
-        losses = resolve(self._loss, targets, batches.count(inputs))
+        losses = self._label_free
+        if targets is not None or losses is None:
+            losses = resolve(self._loss, targets, batches.count(inputs))
+            # The same function for every batch tells a GPU that what it does can be recorded.
+            self._label_free = losses if targets is None else None
         _, (squares,) = self.engine.squared_norms(inputs, losses)
         return squares
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
@@ -31,3 +32,11 @@ def scales_of(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
     size = gradient.reshape(len(gradient), -1).abs().amax(1).double()
     exponents = torch.where(size > 0, size.clamp_min(1e-300).log2().floor(), 0)
     return torch.exp2(-exponents.clamp(-120, 120)).to(values.device)
+
+
+def rescaled(squares: Mapping[nn.Parameter, Tensor], scales: Tensor) -> dict[nn.Parameter, Tensor]:
+    """Undo the scaling of squared norms [N], for all parameters at once."""
+    if not squares:
+        return {}
+    table = torch.stack([s.to(scales.device) for s in squares.values()]).double()
+    return dict(zip(squares, (table / scales.square()).unbind(), strict=True))

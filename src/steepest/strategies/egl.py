@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import each_label, pointwise_cross_entropy
+from steepest.gradnorm.losses import RowLosses, TrainingLoss, each_label, pointwise_cross_entropy
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
@@ -34,6 +35,15 @@ class ExpectedGradientLength(Strategy):
     def score(self, batch: Batch) -> Tensor:
         """Return expected gradient lengths [N]."""
         loss = batch.training_loss or pointwise_cross_entropy
-        tables = batch.squared_norms(lambda out, _rows: each_label(logits_of(out), loss))
+        tables = batch.squared_norms(_losses_under(loss))
         lengths = torch.stack([combine(table, self.norm) for table in tables], dim=1)
         return (batch.logits.double().softmax(1).to(lengths.device) * lengths).sum(1)
+
+
+@lru_cache(maxsize=1)
+def _losses_under(training_loss: TrainingLoss) -> RowLosses:
+    # The same function for all batches: a GPU then knows that what it does can be recorded.
+    def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
+        return each_label(logits_of(outputs), training_loss)
+
+    return losses

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import expected, pointwise_cross_entropy
+from steepest.gradnorm.losses import RowLosses, TrainingLoss, expected, pointwise_cross_entropy
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
@@ -34,9 +35,14 @@ class ExpectedGradnorm(Strategy):
     def score(self, batch: Batch) -> Tensor:
         """Return gradient norms [N]."""
         training_loss = batch.training_loss or pointwise_cross_entropy
-
-        def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
-            return [expected(logits_of(outputs), training_loss)]
-
-        (squares,) = batch.squared_norms(losses)
+        (squares,) = batch.squared_norms(_losses_under(training_loss))
         return combine(squares, self.norm)
+
+
+@lru_cache(maxsize=1)
+def _losses_under(training_loss: TrainingLoss) -> RowLosses:
+    # The same function for all batches: a GPU then knows that what it does can be recorded.
+    def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
+        return [expected(logits_of(outputs), training_loss)]
+
+    return losses

@@ -1,0 +1,92 @@
+"""Measurements of batches of one shape as one CUDA graph each: a batch costs one launch.
+
+The engine's own work on the host would otherwise take longer than the device's.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.inputs import Inputs
+from steepest.memory import is_out_of_memory
+
+Step = Callable[[Inputs], tuple[Any, list[Tensor], Tensor]]
+"""Measures a batch: outputs, tables [N, P] for each loss, and whether sums cancelled."""
+
+_SIGHTINGS = 2
+"""A shape has to come back before it is worth a recording."""
+
+_KEPT = 2
+_REMEMBERED = 16
+
+
+class Recorder:
+    """Recordings by what they depend on; the oldest make room for new ones."""
+
+    def __init__(self) -> None:
+        self._sightings: OrderedDict[object, int] = OrderedDict()
+        self._recordings: OrderedDict[object, Recording | None] = OrderedDict()
+
+    def replay(self, key: object, inputs: Inputs) -> tuple[Any, list[Tensor]] | None:
+        """Return outputs and tables of a batch by a recording; None if there is none for it."""
+        recording = self._recordings.get(key)
+        return None if recording is None else recording(inputs)
+
+    def wants(self, key: object) -> bool:
+        """Say whether a batch should be recorded, having come once more."""
+        if key in self._recordings:
+            return False
+        seen = self._sightings.get(key, 0) + 1
+        self._sightings[key] = seen
+        while len(self._sightings) > _REMEMBERED:
+            self._sightings.popitem(last=False)
+        return seen >= _SIGHTINGS
+
+    def record(self, key: object, inputs: Inputs, step: Step) -> None:
+        """Record the measurement of a batch; what cannot be recorded is left alone ever after."""
+        while len(self._recordings) >= _KEPT:
+            self._recordings.popitem(last=False)
+        try:
+            self._recordings[key] = Recording(inputs, step)
+        except (RuntimeError, MemoryError) as error:
+            # Values that are asked for on the host, or too little memory for a second copy.
+            self._recordings[key] = None
+            if is_out_of_memory(error):
+                torch.cuda.empty_cache()
+
+
+class Recording:
+    """One CUDA graph with inputs and results in places of its own.
+
+    Args:
+        inputs: A batch of the shape that it will be given.
+        step: Measures it.
+    """
+
+    def __init__(self, inputs: Inputs, step: Step) -> None:
+        self._inputs = batches.cloned(inputs)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            outputs, self._tables, self._cancelled = step(self._inputs)
+            self._outputs = pytree.tree_map_only(Tensor, lambda t: t.detach(), outputs)
+            del outputs
+
+    def __call__(self, inputs: Inputs) -> tuple[Any, list[Tensor]] | None:
+        """Return copies of outputs and tables; None if sums cancelled."""
+        given = zip(batches.tensors_of(self._inputs), batches.tensors_of(inputs), strict=True)
+        for mine, theirs in given:
+            mine.copy_(theirs)
+        self._graph.replay()
+        if bool(self._cancelled):
+            return None
+        outputs = pytree.tree_map_only(Tensor, lambda t: t.clone(), self._outputs)
+        return outputs, [table.clone() for table in self._tables]
