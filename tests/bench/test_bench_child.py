@@ -62,8 +62,7 @@ def test_an_illegal_instruction_is_answered_by_safer_ones(endings):
     assert seen == [None, "AVX512_CORE_BF16"]
     assert norms.tolist() == [1.0] * 4
     assert note == (
-        "with ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16; "
-        "without it, the scoring process ended by SIGILL"
+        "with ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16; without it, the scoring process ended by SIGILL"
     )
 
 

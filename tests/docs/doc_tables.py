@@ -1,4 +1,4 @@
-"""Tables of the documentation that are made from the code.
+"""Tables of the documentation that are made from the code and from measurements.
 
 ``python tests/docs/doc_tables.py`` writes them into the pages again.
 """
@@ -10,11 +10,13 @@ import inspect
 import json
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
-from doc_pages import PAGES
+from bench_tables import benchmarks, performance, precision
+from doc_pages import PAGES, ROOT
+from markdown_table import table
 from torch import nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
@@ -36,14 +38,8 @@ from steepest.training.augment import AUGMENTATIONS
 _MARKED = re.compile(
     r"(<!-- table: (?P<name>[a-z ]+) -->\n).*?(?=<!-- end of table -->)", re.DOTALL
 )
+WITH_TABLES = [*PAGES, ROOT / "README.md"]
 _WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text"}
-
-
-def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    header = list(header)
-    lines = [header, ["---"] * len(header), *rows]
-    cells = ([str(cell).replace("|", "\\|") for cell in line] for line in lines)
-    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
 
 
 def layer_rules() -> str:
@@ -125,6 +121,9 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "data sets": data_sets,
         "models": models,
         "augmentations": augmentations,
+        "performance": performance,
+        "benchmarks": benchmarks,
+        "precision": precision,
     }
 )
 
@@ -216,7 +215,7 @@ def _attributes(cls: type) -> dict[str, str]:
 
 
 def main() -> None:
-    for page in PAGES:
+    for page in WITH_TABLES:
         text = page.read_text(encoding="utf-8")
         page.write_text(with_tables(text), encoding="utf-8")
 

@@ -255,6 +255,7 @@ def overwritten(net, x):
     return net.head(y)
 
 
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
 @pytest.mark.parametrize(
     ("run", "message"),
     [
@@ -284,5 +285,5 @@ def test_unused_parameters_of_any_kind_are_no_obstacle(part):
     torch.manual_seed(0)
     model, x = Net(lambda net, x: net.head(net.body(x).tanh())).eval(), vectors(7)
     plain = steepest.gradient_norms(model, x)
-    model.more = nn.ParameterList([nn.Parameter(part)])
+    model.more = nn.ParameterList([nn.Parameter(part)]).eval()
     torch.testing.assert_close(steepest.gradient_norms(model, x), plain)

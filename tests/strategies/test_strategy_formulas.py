@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random as stdlib_random
 
@@ -195,3 +196,34 @@ def test_options_are_checked():
         create("fisher-gradnorm", {"draws": -1})
     with pytest.raises(InputError, match="tensor-sum"):
         create("egl", {"norm": "tensorsum"})
+
+
+@pytest.mark.parametrize("name", ["entropy-gradnorm", "expected-gradnorm", "egl"])
+@pytest.mark.parametrize("norm", ["l2", "tensor-sum"])
+def test_the_last_layer_alone_is_what_is_left_when_all_else_is_frozen(name, norm, net, points):
+    options = {"norm": norm, "layers": "last"}
+    closed = steepest.score(net, points, name, options=options, progress=False)
+    frozen = copy.deepcopy(net)
+    last = [layer for layer in frozen.modules() if isinstance(layer, nn.Linear)][-1]
+    frozen.requires_grad_(requires_grad=False)
+    last.requires_grad_(requires_grad=True)
+    whole = steepest.score(frozen, points, name, options={"norm": norm}, progress=False)
+    np.testing.assert_allclose(closed.values, whole.values, rtol=1e-9)
+
+
+def test_the_last_layer_must_make_the_logits(points):
+    with pytest.raises(ModelError, match="layers='all'"):
+        steepest.score(
+            nn.Sequential(nn.Linear(points.shape[1], 3), nn.Tanh()).double(), points,
+            "entropy-gradnorm", options={"layers": "last"}, progress=False,
+        )  # fmt: skip
+
+
+def test_drawn_labels_estimate_expected_gradient_length_without_bias(net, points):
+    exact = steepest.score(net, points, "egl", progress=False).values
+    drawn = [
+        steepest.score(net, points, "egl", options={"draws": 20}, seed=s, progress=False).values
+        for s in range(20)
+    ]
+    error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(np.mean(drawn, axis=0) - exact) < 4 * error + 1e-12).all()

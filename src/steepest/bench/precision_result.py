@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from steepest.bench.ranking import Agreement
 from steepest.bench.storage import load_result, save_result
+from steepest.gradnorm import Precision
 
 SCHEMA = 1
 
@@ -26,7 +27,7 @@ class PrecisionMeasurement:
         true_largest_error: The largest of them.
     """
 
-    precision: str
+    precision: Precision
     status: Literal["measured", "failed", "unfinished"]
     note: str = ""
     agreement: Agreement | None = None

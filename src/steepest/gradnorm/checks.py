@@ -46,3 +46,9 @@ def _is_finite(parameter: nn.Parameter) -> bool:
         return bool(torch.isfinite(parameter.detach()).all())
     except (NotImplementedError, RuntimeError):
         return True  # A kind of number that torch cannot ask; a used one shows in the result.
+
+
+def is_unusual(parameter: nn.Parameter) -> bool:
+    """Say whether a parameter's gradient is not simply what the functions give it."""
+    # A hook on the parameter may change its gradient, as masks do.
+    return parameter.is_complex() or bool(parameter._backward_hooks)  # noqa: SLF001

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
-from steepest.gradnorm.checks import check_mode, check_weights
+from steepest.gradnorm.checks import check_mode, check_weights, is_unusual
 from steepest.gradnorm.components import Squares
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
@@ -21,7 +21,7 @@ from steepest.gradnorm.meter import Meter, Observer
 from steepest.gradnorm.precision import Precision, computing_in
 from steepest.gradnorm.preserve import preserved
 from steepest.gradnorm.probe import Probe
-from steepest.gradnorm.recorded import Recorder
+from steepest.gradnorm.recorded import Recorder, form_of
 from steepest.gradnorm.routes import Clock, Routes
 from steepest.gradnorm.scaling import rescaled, scales_of
 from steepest.gradnorm.state import state_of
@@ -128,9 +128,7 @@ class Engine:
             return None
         if self._plan is None or not self._plan.checked:
             return None
-        tensors = batches.tensors_of(inputs)
-        shapes = tuple((t.shape, t.stride(), t.dtype, t.device) for t in tensors)
-        key = (losses, shapes, state_of(self.model))
+        key = (losses, form_of(inputs), state_of(self.model))
         if self._recorder.wants(key):
             with self._measuring():
                 self._recorder.record(key, inputs, lambda some: self.traceable(some, losses))
@@ -140,7 +138,7 @@ class Engine:
         """Find out what the model does with its parameters, unless that is known."""
         if self._plan is None or not (self._plan.checked or batches.count(inputs) < 2):
             everything = list(self._parameters.values())
-            left_out = {p for p in everything if _is_unusual(p)}
+            left_out = {p for p in everything if is_unusual(p)}
             with computing_in("fp32", self.device):
                 while True:
                     probe = Probe(self.model, everything, left_out, inputs, losses)
@@ -168,7 +166,7 @@ class Engine:
         finally:
             self._routes.kernels = True
         self._require_grad(fast)
-        alone = squares_one_by_one(self._restored_call, some, losses, self._named(fast))
+        alone = squares_one_by_one(self._restored_call, some, losses, self.named(fast))
         return disagreeing(found, alone) - missed
 
     def by_rules(
@@ -252,20 +250,21 @@ class Engine:
         plan = self.plan(inputs, losses)
         outputs, found, missed = self.by_rules(plan, inputs, losses)
         if missed or plan.slow:
-            names = self.names_of(missed | plan.slow)
+            names = list(self.named(missed | plan.slow))
             raise ModelError(f"{', '.join(names[:3])} cannot be measured by a compiled program")
         doubts = [flags.any() for flags in self._routes.doubts.values()]
         tables = [self.columns(squares, batches.count(inputs)) for squares in found]
         none = torch.zeros((), dtype=torch.bool, device=self.device)
         return outputs, tables, torch.stack(doubts).any() if doubts else none
 
-    def names_of(self, parameters: set[nn.Parameter]) -> list[str]:
-        """Return the names of some parameters, in the model's order."""
-        return [name for name, p in self._parameters.items() if p in parameters]
+    def named(self, parameters: Iterable[nn.Parameter]) -> dict[str, nn.Parameter]:
+        """Return some of the parameters by name, in the model's order."""
+        chosen = set(parameters)
+        return {name: p for name, p in self._parameters.items() if p in chosen}
 
     def slow_names(self) -> list[str]:
         """Return the names of the parameters that take a loop over the samples."""
-        return [] if self._plan is None else self.names_of(self._plan.slow | self._missed)
+        return [] if self._plan is None else list(self.named(self._plan.slow | self._missed))
 
     def route_at(self, place: int) -> str:
         """Return the route that the largest parameter of a step took last."""
@@ -293,22 +292,13 @@ class Engine:
     ) -> list[Squares]:
         """Measure some parameters one sample at a time, through autograd alone."""
         self._require_grad(slow)
-        return squares_one_by_one(self._restored_call, inputs, losses, self._named(slow))
-
-    def _named(self, parameters: Sequence[nn.Parameter]) -> dict[str, nn.Parameter]:
-        chosen = set(parameters)
-        return {name: p for name, p in self._parameters.items() if p in chosen}
+        return squares_one_by_one(self._restored_call, inputs, losses, self.named(slow))
 
     def _restored_call(self, inputs: Inputs) -> Any:  # noqa: ANN401
         with attributes_restored(self.model):
             return self._call(inputs)
 
-    def _require_grad(self, wanted: Sequence[nn.Parameter]) -> None:
+    def _require_grad(self, wanted: Iterable[nn.Parameter]) -> None:
         chosen = set(wanted)
         for parameter in self._parameters.values():
             parameter.requires_grad_(parameter in chosen)
-
-
-def _is_unusual(parameter: nn.Parameter) -> bool:
-    # A hook on the parameter may change its gradient, as masks do.
-    return parameter.is_complex() or bool(parameter._backward_hooks)  # noqa: SLF001

@@ -120,7 +120,7 @@ def _layer_cost(
 ) -> LayerCost:
     roots = {root for source in use.sources for root in source.roots()}
     return LayerCost(
-        parameters=tuple(engine.names_of(roots)),
+        parameters=tuple(engine.named(roots)),
         function=function_name(use.step.function),
         route=cost[2],
         given=_scaled(use.step.given, use.step.inputs, use.samples),

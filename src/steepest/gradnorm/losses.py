@@ -116,13 +116,23 @@ def each_label(
     Raises:
         ModelError: For dense outputs, which have one label per position.
     """
+    logits = one_label_each(logits)
+    labels = [torch.full_like(logits[:, 0], c, dtype=torch.long) for c in range(logits.shape[1])]
+    return [training_loss(logits.double(), label) for label in labels]
+
+
+def one_label_each(logits: Tensor) -> Tensor:
+    """Return logits [N, C] as they are.
+
+    Raises:
+        ModelError: For dense outputs, which have one label per position.
+    """
     if logits.ndim != 2:
         raise ModelError(
             "a loss for each label needs one label per sample, but the logits have shape "
             f"{list(logits.shape)}: use 'entropy-gradnorm' for dense outputs"
         )
-    labels = [torch.full_like(logits[:, 0], c, dtype=torch.long) for c in range(logits.shape[1])]
-    return [training_loss(logits.double(), label) for label in labels]
+    return logits
 
 
 def resolve(loss: Loss, targets: Tensor | None, total: int, *, checked: bool = True) -> RowLosses:

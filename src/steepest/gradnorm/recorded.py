@@ -27,6 +27,12 @@ _KEPT = 2
 _REMEMBERED = 16
 
 
+def form_of(inputs: Inputs) -> tuple[object, ...]:
+    """Return what two batches must have in common for one recording to do for both."""
+    tensors = batches.tensors_of(inputs)
+    return tuple((t.shape, t.stride(), t.dtype, t.device) for t in tensors)
+
+
 class Recorder:
     """Recordings by what they depend on; the oldest make room for new ones."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +12,13 @@ from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs, logits_of
+from steepest.gradnorm.last_layer import last_layer_squares
 from steepest.gradnorm.losses import RowLosses, TrainingLoss
 from steepest.seeds import SampleId
+
+
+Layers = Literal["all", "last"]
+"""Which parameters a gradient is taken over: all that train, or those of the last layer."""
 
 
 class Batch:
@@ -61,11 +66,20 @@ class Batch:
             raise ModelError("the model returned no logits")
         return self._logits
 
-    def squared_norms(self, losses: RowLosses) -> list[Tensor]:
-        """Return squared gradient norms per parameter tensor, one table [N, P] per loss."""
+    def squared_norms(self, losses: RowLosses, layers: Layers = "all") -> list[Tensor]:
+        """Return squared gradient norms per parameter tensor, one table [N, P] per loss.
+
+        Args:
+            losses: Maps the model's outputs for some rows of the batch to losses, each [N]. Give
+                the same function for every batch if you can: a GPU records what it does then.
+            layers: Over all parameters, or over those of the last layer alone.
+        """
         if self._engine is None:
             raise ModelError("a strategy that measures gradients must declare Needs.GRADIENTS")
-        outputs, squares = self._engine.squared_norms(self._inputs, losses)
+        if layers == "last":
+            outputs, squares = last_layer_squares(self._model, self._inputs, losses)
+        else:
+            outputs, squares = self._engine.squared_norms(self._inputs, losses)
         self._keep(outputs)
         return squares
 

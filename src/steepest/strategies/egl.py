@@ -9,11 +9,19 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from steepest.errors import InputError
 from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import RowLosses, TrainingLoss, each_label, pointwise_cross_entropy
+from steepest.gradnorm.losses import (
+    RowLosses,
+    TrainingLoss,
+    each_label,
+    one_label_each,
+    pointwise_cross_entropy,
+)
 from steepest.gradnorm.norms import SampleNorm, combine
+from steepest.seeds import keyed_uniform
 from steepest.strategies.base import Needs, Strategy, strategy
-from steepest.strategies.batch import Batch
+from steepest.strategies.batch import Batch, Layers
 
 
 @strategy("egl")
@@ -22,22 +30,51 @@ class ExpectedGradientLength(Strategy):
     """Gradient norm in expectation over the label: score(x) = Σ_i p_i ‖∇_θ L(z(x; θ), i)‖.
 
     Unlike the norm of the expected loss it does not vanish for uniform predictions. Costs one
-    forward and C backward passes.
+    forward pass and a backward pass for each of the C labels, or for each label drawn.
 
     Attributes:
+        draws: Labels drawn from p per sample, keyed by its id; their mean length estimates the
+            score without bias. 0 sums over all C labels exactly.
         norm: As for ``entropy-gradnorm``.
+        layers: As for ``entropy-gradnorm``.
     """
 
     needs: ClassVar[Needs] = Needs.GRADIENTS
 
+    draws: int = 0
     norm: SampleNorm = "l2"
+    layers: Layers = "all"
+
+    def __post_init__(self) -> None:
+        if self.draws < 0:
+            raise InputError(f"egl: draws must be 0 (exact) or more, not {self.draws}")
 
     def score(self, batch: Batch) -> Tensor:
         """Return expected gradient lengths [N]."""
         loss = batch.training_loss or pointwise_cross_entropy
-        tables = batch.squared_norms(_losses_under(loss))
+        if self.draws:
+            tables = batch.squared_norms(
+                lambda out, rows: self._drawn(batch, loss, out, rows), self.layers
+            )
+            return torch.stack([combine(table, self.norm) for table in tables]).mean(0)
+        tables = batch.squared_norms(_losses_under(loss), self.layers)
         lengths = torch.stack([combine(table, self.norm) for table in tables], dim=1)
         return (batch.logits.double().softmax(1).to(lengths.device) * lengths).sum(1)
+
+    def _drawn(
+        self,
+        batch: Batch,
+        loss: TrainingLoss,
+        outputs: Any,  # noqa: ANN401
+        rows: slice,
+    ) -> list[Tensor]:
+        """Return the training loss [N] under each label drawn."""
+        logits = one_label_each(logits_of(outputs)).double()
+        uniform = keyed_uniform(batch.seed, "egl labels", batch.ids[rows], columns=self.draws)
+        up_to = logits.detach().softmax(1).cumsum(1)
+        drawn = torch.searchsorted(up_to, torch.from_numpy(uniform).to(up_to) * up_to[:, -1:])
+        labels = drawn.clamp_max(logits.shape[1] - 1)
+        return [loss(logits, labels[:, draw]) for draw in range(self.draws)]
 
 
 @lru_cache(maxsize=1)

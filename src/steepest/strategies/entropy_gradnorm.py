@@ -11,7 +11,7 @@ from steepest.gradnorm.inputs import logits_of
 from steepest.gradnorm.losses import entropy
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.strategies.base import Needs, Strategy, strategy
-from steepest.strategies.batch import Batch
+from steepest.strategies.batch import Batch, Layers
 
 
 @strategy("entropy-gradnorm")
@@ -26,15 +26,18 @@ class EntropyGradnorm(Strategy):
     Attributes:
         norm: ``"l2"``, the paper's ‖·‖, or ``"tensor-sum"``, the sum of the norms of the
             parameter tensors, as in the published code.
+        layers: ``"all"``, or ``"last"``: over the last linear layer alone, for the price of a
+            forward pass. The ranking differs.
     """
 
     needs: ClassVar[Needs] = Needs.GRADIENTS
 
     norm: SampleNorm = "l2"
+    layers: Layers = "all"
 
     def score(self, batch: Batch) -> Tensor:
         """Return gradient norms [N]."""
-        (squares,) = batch.squared_norms(_losses)
+        (squares,) = batch.squared_norms(_losses, self.layers)
         return combine(squares, self.norm)
 
 

@@ -12,7 +12,7 @@ from steepest.gradnorm.inputs import logits_of
 from steepest.gradnorm.losses import RowLosses, TrainingLoss, expected, pointwise_cross_entropy
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.strategies.base import Needs, Strategy, strategy
-from steepest.strategies.batch import Batch
+from steepest.strategies.batch import Batch, Layers
 
 
 @strategy("expected-gradnorm")
@@ -26,16 +26,18 @@ class ExpectedGradnorm(Strategy):
 
     Attributes:
         norm: As for ``entropy-gradnorm``.
+        layers: As for ``entropy-gradnorm``.
     """
 
     needs: ClassVar[Needs] = Needs.GRADIENTS
 
     norm: SampleNorm = "l2"
+    layers: Layers = "all"
 
     def score(self, batch: Batch) -> Tensor:
         """Return gradient norms [N]."""
         training_loss = batch.training_loss or pointwise_cross_entropy
-        (squares,) = batch.squared_norms(_losses_under(training_loss))
+        (squares,) = batch.squared_norms(_losses_under(training_loss), self.layers)
         return combine(squares, self.norm)
 
 

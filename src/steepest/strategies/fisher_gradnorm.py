@@ -14,7 +14,7 @@ from steepest.gradnorm.losses import each_label
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.seeds import keyed_uniform
 from steepest.strategies.base import Needs, Strategy, strategy
-from steepest.strategies.batch import Batch
+from steepest.strategies.batch import Batch, Layers
 
 
 @strategy("fisher-gradnorm")
@@ -30,12 +30,14 @@ class FisherGradnorm(Strategy):
     Attributes:
         draws: Random sign vectors per sample, keyed by its id; 0 sums over all C labels exactly.
         norm: As for ``entropy-gradnorm``; squares are averaged before the root is taken.
+        layers: As for ``entropy-gradnorm``.
     """
 
     needs: ClassVar[Needs] = Needs.GRADIENTS
 
     draws: int = 4
     norm: SampleNorm = "l2"
+    layers: Layers = "all"
 
     def __post_init__(self) -> None:
         if self.draws < 0:
@@ -44,11 +46,13 @@ class FisherGradnorm(Strategy):
     def score(self, batch: Batch) -> Tensor:
         """Return root Fisher traces [N]."""
         if self.draws == 0:
-            tables = batch.squared_norms(lambda out, _rows: each_label(logits_of(out)))
+            tables = batch.squared_norms(_each_label, self.layers)
             weights = batch.logits.double().softmax(1)
             squares = torch.stack(tables, dim=1)
             return combine((weights[:, :, None].to(squares) * squares).sum(1), self.norm)
-        tables = batch.squared_norms(lambda out, rows: self._projections(batch, out, rows))
+        tables = batch.squared_norms(
+            lambda out, rows: self._projections(batch, out, rows), self.layers
+        )
         return combine(torch.stack(tables).mean(0), self.norm)
 
     def _projections(self, batch: Batch, outputs: Any, rows: slice) -> list[Tensor]:  # noqa: ANN401
@@ -67,3 +71,7 @@ class FisherGradnorm(Strategy):
             v = xi - p * xi.sum(1, keepdim=True)
             losses.append((v * logits).flatten(1).sum(1) / positions)
         return losses
+
+
+def _each_label(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
+    return each_label(logits_of(outputs))

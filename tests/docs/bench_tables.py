@@ -1,0 +1,182 @@
+"""Tables of the documentation that are made from the measurements in ``results/bench``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from doc_pages import ROOT
+from markdown_table import table
+
+from steepest.bench.contenders.base import COMPILED, OURS, UNIT
+from steepest.bench.precision_result import PrecisionResult, read_precision_result
+from steepest.bench.precision_table import HEADER, conditions, note_of, rows_of
+from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult, read_result
+from steepest.bench.workloads import names
+
+RESULTS = ROOT / "results/bench"
+NOT_YET = "not measured yet\n"
+_NOT_NORMS = {UNIT, OURS, "forward", *COMPILED}
+_PACKAGES = ("steepest", "torch", "cuda", "python", "opacus", "backpack-for-pytorch")
+_NONE = "–"
+
+
+def performance(folder: Path = RESULTS) -> str:
+    """Models by row and conditions by column: ours, and the quickest other way."""
+    results = _gradnorm_results(folder)
+    if not results:
+        return NOT_YET
+    columns = _columns(results)
+    measured = [name for name in names() if any(name in column for column in columns.values())]
+    rows = [
+        [f"`{name}`", *(_headline(column.get(name)) for column in columns.values())]
+        for name in measured
+    ]
+    places = dict.fromkeys(_place(result, ("torch",)) for result in results.values())
+    return f"{table(('model', *columns), rows)}\nMeasured on: {'; '.join(places)}.\n"
+
+
+def benchmarks(folder: Path = RESULTS) -> str:
+    """Every file in full."""
+    results = _gradnorm_results(folder)
+    return "\n".join(_file(path, result) for path, result in results.items()) or NOT_YET
+
+
+def precision(folder: Path = RESULTS) -> str:
+    """What each precision did to a ranking, file by file."""
+    found = {path: read_precision_result(path) for path in sorted(folder.glob("precision-*.json"))}
+    return "\n".join(_precision_file(path, result) for path, result in found.items()) or NOT_YET
+
+
+def _gradnorm_results(folder: Path) -> dict[Path, BenchResult]:
+    return {path: read_result(path) for path in sorted(folder.glob("gradnorm-*.json"))}
+
+
+def _columns(results: dict[Path, BenchResult]) -> dict[str, dict[str, WorkloadResult]]:
+    """Return workloads by name under the conditions of their file.
+
+    Files of equal conditions share a column unless they measure the same model.
+    """
+    columns: dict[str, dict[str, WorkloadResult]] = {}
+    for path, result in results.items():
+        loads = {load.workload: load for load in result.workloads}
+        title = _title(result)
+        if loads.keys() & columns.get(title, {}).keys():
+            title = f"{title} ({path.stem})"
+        columns.setdefault(title, {}).update(loads)
+    return columns
+
+
+def _title(result: BenchResult) -> str:
+    on_cpu = result.device == "cpu"
+    where = f"CPU, {_count(result.threads, 'thread')}" if on_cpu else result.environment["device"]
+    last = any("last" in load.layout for load in result.workloads)
+    return f"{where}, {result.precision}{', channels last' if last else ''}"
+
+
+def _headline(load: WorkloadResult | None) -> str:
+    measurements = () if load is None else load.measurements
+    ours = next((m for m in measurements if m.contender == OURS), None)
+    if load is None or ours is None:
+        return _NONE
+    if ours.time_ratio is None:
+        return ours.status
+    others = [m for m in load.measurements if m.contender not in _NOT_NORMS and m.time_ratio]
+    best = min(others, key=lambda m: m.time_ratio or 0, default=None)
+    peer = "" if best is None else f" ({best.contender} {best.time_ratio:.2f})"
+    return f"**{ours.time_ratio:.2f}**, {_number(ours.memory_ratio, '.2f')}{peer}"
+
+
+def _place(result: BenchResult | PrecisionResult, packages: tuple[str, ...] = _PACKAGES) -> str:
+    environment = result.environment
+    on_cpu = result.device == "cpu"
+    name = (environment.get("processor") or "CPU") if on_cpu else environment["device"]
+    versions = [f"{p} {environment[p]}" for p in packages if environment.get(p)]
+    return ", ".join([name, *versions])
+
+
+def _file(path: Path, result: BenchResult) -> str:
+    clock = "core time" if result.clock == "cpu" else "wall-clock time"
+    unfinished = "" if result.complete else "**Unfinished.** "
+    how = (
+        f"{_count(result.threads, 'thread')}; {result.precision} on all sides; "
+        f"best of {_count(result.rounds, 'round')} by {clock}; seed {result.seed}"
+    )
+    lines = [
+        f"### {path.name}\n",
+        f"{unfinished}{_place(result)}; {how}.\n",
+        f"`{result.command}`\n",
+        *(_workload(load) for load in result.workloads),
+    ]
+    return "\n".join(lines)
+
+
+def _workload(load: WorkloadResult) -> str:
+    shape = " × ".join(map(str, load.sample_shape))
+    title = (
+        f"**{load.workload}**: {load.parameters / 1e6:.2f} M parameters, n = {load.batch} samples "
+        f"of {shape}, {load.layout}; errors over {load.checked} samples\n"
+    )
+    header = ("contender", "time", "samples/s", "memory", "peak MiB", "largest error", "note")
+    parts = [title, table(header, [_row(m) for m in load.measurements])]
+    parts += [f"{line}\n" for line in (_compiled(load), load.note) if line]
+    if load.growth:
+        parts.append(_growth(load.growth))
+    return "\n".join(parts)
+
+
+def _row(m: Measurement) -> list[str]:
+    note = m.note
+    if m.status != "measured":
+        note = f"{m.status}: {m.note}" if m.note else m.status
+    return [
+        f"`{m.contender}`",
+        _number(m.time_ratio, ".2f"),
+        _number(m.samples_per_second, ",.3g" if (m.samples_per_second or 0) < 100 else ",.0f"),
+        _number(m.memory_ratio, ".2f"),
+        _number(m.peak_mib, ",.1f"),
+        _number(m.relative_error, ".1e"),
+        note or _NONE,
+    ]
+
+
+def _compiled(load: WorkloadResult) -> str:
+    """Compare the compiled forms with each other, which is the fair pair."""
+    seconds = {m.contender: m.seconds_per_sample for m in load.measurements}
+    plain, ours = (seconds.get(name) for name in COMPILED)
+    return f"`{COMPILED[1]}` / `{COMPILED[0]}`: {ours / plain:.2f}" if plain and ours else ""
+
+
+def _growth(growth: tuple[Growth, ...]) -> str:
+    batches = [
+        (size, *(f"{1e3 * g.batch_seconds[i]:.4g}" for g in growth))
+        for i, size in enumerate(growth[0].batches)
+    ]
+    pools = [
+        (size, *(f"{g.pool_seconds[i]:.4g}" for g in growth))
+        for i, size in enumerate(growth[0].pools)
+    ]
+    fits = ", ".join(f"`{g.contender}` {g.pool_exponent:.3f}" for g in growth)
+    names = [f"`{g.contender}`" for g in growth]
+    per_batch = table(("batch", *(f"{name}, ms/sample" for name in names)), batches)
+    per_pool = table(("pool", *(f"{name}, s" for name in names)), pools)
+    return f"{per_batch}\n{per_pool}\nTime grows with the pool to the power of: {fits}.\n"
+
+
+def _precision_file(path: Path, result: PrecisionResult) -> str:
+    rows = zip(rows_of(result), result.precisions, strict=True)
+    cells = [[*row, note_of(m) or _NONE] for row, m in rows]
+    lines = [
+        f"### {path.name}\n",
+        f"{'' if result.complete else '**Unfinished.** '}{conditions(result)}. {_place(result)}.\n",
+        f"`{result.command}`\n",
+        table((*HEADER, "note"), cells),
+    ]
+    return "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return _NONE if value is None else format(value, form)

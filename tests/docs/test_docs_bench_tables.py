@@ -1,0 +1,128 @@
+"""Tables of measurements say what the files hold, and say so where there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from bench_tables import NOT_YET, benchmarks, performance, precision
+
+from steepest.bench.precision_result import PrecisionMeasurement, PrecisionResult
+from steepest.bench.ranking import Agreement
+from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult
+
+ENVIRONMENT = {"torch": "2.13.0", "device": "cpu", "processor": "A CPU", "opacus": None}
+
+
+def measured(name, ratio, note=""):
+    return Measurement(
+        name, "measured", note, 4, 1, (ratio,), ratio, 1234.5 / ratio, ratio, 2.5, 0.5, 3e-7
+    )
+
+
+PLAIN, OURS, LOOP = measured("plain", 1.0), measured("ours", 0.9), measured("loop", 2.0, "4 alone")
+PEER = Measurement("backpack", "unsupported", "no rule for a | b")
+LOAD = WorkloadResult(
+    "small-cnn", 24_346, (3, 16, 16), 4, "contiguous", 3, (PLAIN, LOOP, PEER, OURS)
+)
+RESULT = BenchResult(
+    1, "steepest bench gradnorm", ENVIRONMENT, "cpu", "fp32", 1, "cpu", 2, 7, True, (LOAD,)
+)
+MARK = PrecisionResult(
+    1, "steepest bench precision", ENVIRONMENT, "cpu", 1, "digits", "digits", "small-cnn", "l2",
+    40, 50, {"accuracy": 0.8}, 1000, 0.1, 32, 0, True,
+    (
+        PrecisionMeasurement("fp32", "measured", "", Agreement(1.0, 100, 100, 0, 0), 1e-7, 2e-7),
+        PrecisionMeasurement("bf16", "failed", "ended by SIGILL"),
+    ),
+)  # fmt: skip
+
+
+def rows(text):
+    lines = (line for line in text.splitlines() if line.startswith("|"))
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+
+
+@pytest.mark.parametrize("make", [performance, benchmarks, precision])
+def test_without_files_nothing_was_measured(make, tmp_path):
+    assert make(tmp_path) == NOT_YET
+
+
+def test_the_headline_is_ours_beside_the_quickest_other_way(tmp_path):
+    RESULT.save(tmp_path / "gradnorm-cpu.json")
+    text = performance(tmp_path)
+    assert rows(text)[0] == ["model", "CPU, 1 thread, fp32"]
+    assert rows(text)[2] == ["`small-cnn`", "**0.90**, 0.50 (loop 2.00)"]
+    assert "Measured on: A CPU, torch 2.13.0." in text
+
+
+def test_files_of_equal_conditions_share_a_column_unless_they_overlap(tmp_path):
+    RESULT.save(tmp_path / "gradnorm-cpu.json")
+    other = replace(LOAD, workload="vgg16", measurements=(PLAIN, replace(OURS, time_ratio=None)))
+    replace(RESULT, workloads=(other,)).save(tmp_path / "gradnorm-cpu-b.json")
+    replace(RESULT, precision="bf16").save(tmp_path / "gradnorm-cpu-bf16.json")
+    found = rows(performance(tmp_path))
+    assert found[0] == ["model", "CPU, 1 thread, fp32", "CPU, 1 thread, bf16"]
+    assert [row[0] for row in found[2:]] == ["`vgg16`", "`small-cnn`"]
+    assert found[2][1:] == ["measured", "–"]
+    RESULT.save(tmp_path / "gradnorm-cpu-again.json")
+    assert "CPU, 1 thread, fp32 (gradnorm-cpu)" in rows(performance(tmp_path))[0]
+
+
+def test_a_gpu_is_named_with_its_layout(tmp_path):
+    load = replace(LOAD, layout="channels last")
+    where = {**ENVIRONMENT, "device": "NVIDIA H200"}
+    gpu = replace(RESULT, device="cuda", environment=where, precision="tf32", workloads=(load,))
+    gpu.save(tmp_path / "gradnorm-h200.json")
+    text = performance(tmp_path)
+    assert rows(text)[0][1] == "NVIDIA H200, tf32, channels last"
+    assert "Measured on: NVIDIA H200, torch 2.13.0." in text
+
+
+def test_a_file_is_shown_with_its_conditions_and_every_contender(tmp_path):
+    RESULT.save(tmp_path / "gradnorm-cpu.json")
+    text = benchmarks(tmp_path)
+    for part in (
+        "### gradnorm-cpu.json\n",
+        "A CPU, torch 2.13.0; 1 thread; fp32 on all sides; best of 2 rounds by core time; seed 7.",
+        "`steepest bench gradnorm`",
+        "**small-cnn**: 0.02 M parameters, n = 4 samples of 3 × 16 × 16, contiguous",
+    ):
+        assert part in text
+    _, _, plain, loop, peer, ours = rows(text)
+    assert plain[:3] == ["`plain`", "1.00", "1,234"]
+    assert loop[-1] == "4 alone"
+    assert peer == ["`backpack`", *["–"] * 5, r"unsupported: no rule for a \| b"]
+    assert ours == ["`ours`", "0.90", "1,372", "0.50", "2.5", "3.0e-07", "–"]
+    assert "Unfinished" not in text
+
+
+def test_compiled_forms_are_compared_with_each_other(tmp_path):
+    pair = (measured("plain-compiled", 0.5), measured("ours-compiled", 0.4))
+    load = replace(LOAD, measurements=(PLAIN, OURS, *pair))
+    replace(RESULT, workloads=(load,)).save(tmp_path / "gradnorm-cpu.json")
+    assert "`ours-compiled` / `plain-compiled`: 0.80\n" in benchmarks(tmp_path)
+    assert "(" not in rows(performance(tmp_path))[2][1]
+
+
+def test_growth_and_notes_are_shown(tmp_path):
+    growth = (Growth("ours", (1, 2), (0.02, 0.01), (2, 4), (0.5, 1.25), 1.02),)
+    load = replace(LOAD, growth=growth, note="stopped, out of memory: x")
+    replace(RESULT, complete=False, workloads=(load,)).save(tmp_path / "gradnorm-cpu.json")
+    text = benchmarks(tmp_path)
+    assert "| 2 | 10 |" in text
+    assert "| 4 | 1.25 |" in text
+    assert "to the power of: `ours` 1.020." in text
+    assert "stopped, out of memory: x" in text
+    assert "**Unfinished.** A CPU" in text
+
+
+def test_precisions_are_shown_with_what_was_trained(tmp_path):
+    MARK.save(tmp_path / "precision-cpu.json")
+    text = precision(tmp_path)
+    assert "### precision-cpu.json" in text
+    assert "small-cnn after 50 epochs on 40 labels of digits (test accuracy 0.8000)" in text
+    _, _, fp32, bf16 = rows(text)
+    assert fp32[:4] == ["fp32", "1.000000", "100 of 100", "100.0 %"]
+    assert bf16 == ["bf16", *["–"] * 7, "failed: ended by SIGILL"]
+    assert benchmarks(tmp_path) == NOT_YET
