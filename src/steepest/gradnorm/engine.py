@@ -33,11 +33,10 @@ from steepest.gradnorm.watch import Watch
 class Engine:
     """Squared per-sample gradient norms, tensor by tensor, for one model.
 
-    One forward pass over the batch serves any number of losses. Every function that takes
-    parameters is watched and measured as the gradient passes: by a rule, or by running that
-    function again for single samples. What cannot be watched (a function of the user's own with
-    a backward pass of its own, samples out of order) is measured by running the whole model
-    sample by sample. Nothing is left out.
+    One forward pass serves any number of losses. Every function that takes parameters is watched
+    and measured as the gradient passes: by a rule, or by running that function again for single
+    samples. What cannot be watched (a backward pass of the user's own, samples out of order) is
+    measured by running the whole model sample by sample. Nothing is left out.
 
     Args:
         model: Any module in eval mode; its trainable parameters count.
@@ -152,10 +151,7 @@ class Engine:
         return self._plan
 
     def _wrong_on_trial(self, plan: Plan, inputs: Inputs, losses: RowLosses) -> set[nn.Parameter]:
-        """Measure two samples both ways; return the parameters for which the plan is wrong.
-
-        What a plan is made of was seen from outside. This is the proof that nothing was missed.
-        """
+        """Measure two samples both ways; return the parameters for which the plan is wrong."""
         fast = [p for p in self._parameters.values() if p not in plan.slow]
         some = batches.take(inputs, slice(0, min(2, batches.count(inputs))))
         if not fast:
