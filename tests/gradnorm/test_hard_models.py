@@ -143,10 +143,7 @@ def test_a_head_that_only_the_second_loss_touches_is_exact():
     "ranks",
     [
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
-        pytest.param(
-            [1.0, 2.0, 0.0],
-            marks=pytest.mark.xfail(strict=True, reason="all samples that are tried are in order"),
-        ),
+        [1.0, 2.0, 0.0],
     ],
 )
 def test_samples_that_happen_to_be_in_order_do_not_hide_a_sort(ranks):

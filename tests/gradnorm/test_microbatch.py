@@ -93,8 +93,9 @@ def test_parts_that_are_done_are_kept_when_memory_shrinks_half_way(free):
     model.notes.limits_to_come = [7]  # After the first batch of 20, no more than 7 fit.
     torch.testing.assert_close(norms(x), whole, rtol=1e-5, atol=0)
     assert model.notes.refused == [20, 10]
-    assert [len(seen) for seen in model.notes.seen] == [20, 5, 5, 5, 5]
-    assert list(chain(*model.notes.seen)) == list(range(40))
+    batches = [seen for seen in model.notes.seen if len(seen) > 1]
+    assert list(map(len, batches)) == [20, 5, 5, 5, 5]
+    assert list(chain(*batches)) == list(range(40))
 
 
 def test_what_fitted_is_remembered_for_the_next_batch(free):
@@ -160,7 +161,6 @@ def test_the_model_is_as_before_after_running_out(free):
     assert model.count == 0
 
 
-@pytest.mark.xfail(strict=True, reason="a first look at the model takes three samples")
 @pytest.mark.parametrize("limit", [1, 2])
 def test_one_or_two_samples_that_fit_are_enough(free, limit):
     x = samples(5)

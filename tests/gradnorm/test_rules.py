@@ -49,7 +49,7 @@ def by_rules_alone(model, *x):
     engine = Engine(model)
     engine._by_loop = lambda *_: pytest.fail("the slow path was taken")  # type: ignore[method-assign]
     _, (squares,) = engine.squared_norms(x, resolve("entropy", None, len(x[0])))
-    assert "sample by sample" not in engine._routes.taken.values()
+    assert "sample by sample" not in engine.routes.taken.values()
     return squares.sqrt()
 
 

@@ -158,10 +158,7 @@ def hooked(weight: Tensor) -> Tensor:
         lambda w: w.tanh() * 2,
         lambda w: w.detach() + w / 2,
         masked,
-        pytest.param(
-            hooked,
-            marks=pytest.mark.xfail(strict=True, reason="a hook on a made weight is not seen"),
-        ),
+        hooked,
     ],
     ids=["function", "half", "masked in place", "hooked"],
 )

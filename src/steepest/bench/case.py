@@ -59,7 +59,10 @@ class Case:
     def autocast(self) -> torch.autocast:
         """Return the context in which products are made as the precision says."""
         return torch.autocast(
-            self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"
+            self.device.type,
+            dtype=torch.bfloat16,
+            enabled=self.precision == "bf16",
+            cache_enabled=False,  # A recording must cast anew.
         )
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
@@ -35,22 +36,27 @@ class Compiled:
 
     def __init__(self, engine: Engine, loss: Loss) -> None:
         self._engine, self._loss = engine, loss
-        self._programs: dict[object, Program | None] = {}
+        self._programs: dict[object, tuple[Program | None, object]] = {}
         self._classes = 0
 
     def __call__(self, inputs: Inputs, targets: Tensor | None) -> Tensor:
         """Return squared norms [N, P] of a batch."""
         given = batches.detached(inputs)
         tensors = [t for t in pytree.tree_leaves((given, targets)) if t is not None]
-        shapes = tuple((t.shape, t.dtype, t.device, t.stride()) for t in tensors)
-        key = (shapes, state_of(self._engine.model))
-        if key not in self._programs:
-            self._programs[key] = self._program(given, targets, tensors)
-        program = self._programs[key]
+        key = tuple((t.shape, t.dtype, t.device, t.stride()) for t in tensors)
+        program, state = self._programs.get(key, (None, None))
+        found = None
         if program is not None and self._targets_fit(targets):
-            squares, cancelled = program(*tensors)
-            if not bool(cancelled):
-                return squares.clone()
+            # The device works while the host makes sure that the program still holds.
+            found = program(*tensors)
+        if key not in self._programs or state != state_of(self._engine.model):
+            state = state_of(self._engine.model)
+            program = self._program(given, targets, tensors)
+            self._programs[key] = (program, state)
+            found = None if program is None else program(*tensors)
+        self._engine.check()
+        if found is not None and not bool(found[1]):
+            return found[0].clone()
         losses = resolve(self._loss, targets, batches.count(inputs))
         _, (squares,) = self._engine.squared_norms(given, losses)
         return squares
@@ -84,7 +90,7 @@ class Compiled:
         try:
             with self._engine.tracing():
                 traced = make_fx(measure)(*tensors)
-        except (RuntimeError, TypeError, ValueError):
+        except (RuntimeError, ModelError):
             return None  # The model asks for values on its way, or does what cannot be watched.
         traced.graph.eliminate_dead_code()
         traced.recompile()

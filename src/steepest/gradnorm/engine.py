@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import torch
@@ -19,15 +21,18 @@ from steepest.gradnorm.loop import squares_one_by_one
 from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.meter import Meter, Observer
 from steepest.gradnorm.precision import Precision, computing_in
-from steepest.gradnorm.preserve import preserved
+from steepest.gradnorm.preserve import preserved, preserved_buffers
 from steepest.gradnorm.probe import Probe
 from steepest.gradnorm.recorded import Recorder, form_of
 from steepest.gradnorm.routes import Clock, Routes
 from steepest.gradnorm.scaling import rescaled, scales_of
 from steepest.gradnorm.state import state_of
 from steepest.gradnorm.steps import Plan
-from steepest.gradnorm.trial import disagreeing
+from steepest.gradnorm.trial import wrong_in_batch, wrong_on_trial
 from steepest.gradnorm.watch import Watch
+
+_ONE_AT_A_TIME = threading.RLock()
+"""Precision is a setting of the whole process, and models are changed while they are measured."""
 
 
 class Engine:
@@ -64,13 +69,15 @@ class Engine:
         self.precision = precision
         self._plan: Plan | None = None
         self._missed: set[nn.Parameter] = set()
-        self._changes_inputs = False
+        self._distrusted: set[nn.Parameter] = set()
+        self._batches = 0
+        self._changes_inputs = self._changes_buffers = False
         self._graphs, self._recorder = graphs, Recorder()
-        self._refresh()
-        self._routes = Routes(clock, tf32=precision == "tf32")
+        self.check()
+        self.routes = Routes(clock, tf32=precision == "tf32")
         self.observer: Observer | None = None
 
-    def _refresh(self) -> None:
+    def check(self) -> None:
         """Look at the model again: its mode, and which parameters it has and trains."""
         check_mode(self.model)
         found = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
@@ -85,13 +92,14 @@ class Engine:
     @property
     def dtype(self) -> torch.dtype:
         """The precision that results are given in: that of the parameters."""
-        first = next(iter(self._parameters.values())).dtype
-        return first.to_real() if first.is_complex else first
+        found = {p.dtype.to_real() for p in self._parameters.values() if p.itemsize > 1}
+        return reduce(torch.promote_types, found)
 
     @property
     def device(self) -> torch.device:
         """Where the parameters are."""
-        return next(iter(self._parameters.values())).device
+        found = (p.device for p in self._parameters.values() if not p.is_meta)
+        return next(found, torch.device("meta"))
 
     def squared_norms(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]]:
         """Measure one batch.
@@ -104,66 +112,77 @@ class Engine:
             The model's outputs (detached logits or the like stay the caller's business), and for
             each loss the squared norms [N, P] in double precision.
         """
-        self._refresh()
         inputs = batches.detached(inputs)
-        if (replayed := self._replayed(inputs, losses)) is not None:
-            return replayed
-        with self._measuring():
-            plan = self.plan(inputs, losses)
-            outputs, found, missed = self.by_rules(plan, inputs, losses)
-            while self._doubtful():
+        with _ONE_AT_A_TIME:
+            return self._replayed(inputs, losses) or self._measured(inputs, losses)
+
+    def _replayed(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]] | None:
+        """Measure a batch on a GPU by a recording; None if there is none that holds."""
+        if self.device.type != "cuda" or not self._graphs or self.observer is not None:
+            return None
+        key = (losses, form_of(inputs))
+        # The device works while the host makes sure that the recording still holds.
+        recording = self._recorder.start(key, inputs)
+        self.check()
+        if recording is not None and recording.state != state_of(self.model):
+            self._recorder.drop(key)
+            recording = None
+        elif recording is None and self._is_recordable() and self._recorder.wants(key):
+            with self._measuring():
+                state = state_of(self.model)
+                recording = self._recorder.record(
+                    key, inputs, lambda some: self.traceable(some, losses), state
+                )
+                if recording is not None:
+                    recording.start(inputs)
+        return None if recording is None else recording.finish()
+
+    def _is_recordable(self) -> bool:
+        known = self._plan is not None and self._plan.checked and not self.slow_names()
+        return known and not self._changes_buffers
+
+    def _measured(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]]:
+        self.check()
+        self._batches += 1
+        with self._measuring(), preserved_buffers(self.model) as buffers:
+            while True:
+                plan = self.plan(inputs, losses)
                 outputs, found, missed = self.by_rules(plan, inputs, losses)
+                if self._doubtful():
+                    continue
+                fast = set(self._parameters.values()) - plan.slow - missed
+                # A model may treat some batches in another way: look at 1, 2, 4, 8 …
+                due = self._batches.bit_count() == 1
+                wrong = wrong_in_batch(self, fast, inputs, losses, found) if due else set()
+                if not wrong:
+                    break
+                self._distrusted |= wrong
+                self._plan = None
             self._missed = missed
             slow = [p for p in self._parameters.values() if p in plan.slow | missed]
             if slow:
                 for squares, more in zip(found, self._by_loop(inputs, losses, slow), strict=True):
                     squares.update(more)
+            self._changes_buffers |= buffers.changed()
         total = batches.count(inputs)
         return outputs, [self.columns(squares, total) for squares in found]
-
-    def _replayed(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]] | None:
-        """Measure a batch on a GPU by a recording; None if there is none for it."""
-        if self.device.type != "cuda" or not self._graphs or self.observer or self.slow_names():
-            return None
-        if self._plan is None or not self._plan.checked:
-            return None
-        key = (losses, form_of(inputs), state_of(self.model))
-        if self._recorder.wants(key):
-            with self._measuring():
-                self._recorder.record(key, inputs, lambda some: self.traceable(some, losses))
-        return self._recorder.replay(key, inputs)
 
     def plan(self, inputs: Inputs, losses: RowLosses) -> Plan:
         """Find out what the model does with its parameters, unless that is known."""
         if self._plan is None or not (self._plan.checked or batches.count(inputs) < 2):
             everything = list(self._parameters.values())
-            left_out = {p for p in everything if is_unusual(p)}
-            with computing_in("fp32", self.device):
-                while True:
-                    probe = Probe(self.model, everything, left_out, inputs, losses)
-                    plan = probe.plan()
+            while True:
+                unwatched = self._distrusted | {p for p in everything if is_unusual(p)}
+                probe = Probe(self.model, everything, unwatched, inputs, losses)
+                with computing_in("fp32", self.device):
+                    plan = probe.plan_or_loop()
                     self._changes_inputs |= probe.changes_inputs
-                    wrong = self._wrong_on_trial(plan, inputs, losses)
-                    if not wrong:
-                        break
-                    left_out |= wrong
+                    wrong = wrong_on_trial(self, plan, inputs, losses)
+                if not wrong:
+                    break
+                self._distrusted |= wrong
             self._plan = plan
         return self._plan
-
-    def _wrong_on_trial(self, plan: Plan, inputs: Inputs, losses: RowLosses) -> set[nn.Parameter]:
-        """Measure two samples both ways; return the parameters for which the plan is wrong."""
-        fast = [p for p in self._parameters.values() if p not in plan.slow]
-        some = batches.take(inputs, slice(0, min(2, batches.count(inputs))))
-        if not fast:
-            return set()
-        self._routes.kernels = False
-        try:
-            _, found, missed = self.by_rules(plan, some, losses)
-        finally:
-            self._routes.kernels = True
-        self._require_grad(fast)
-        alone = squares_one_by_one(self._restored_call, some, losses, self.named(fast))
-        return disagreeing(found, alone) - missed
 
     def by_rules(
         self, plan: Plan, inputs: Inputs, losses: RowLosses
@@ -174,13 +193,12 @@ class Engine:
         """
         total = batches.count(inputs)
         fast = [p for p in self._parameters.values() if p not in plan.slow]
-        self._require_grad(fast)
-        self._routes.doubts = {}
+        self.routes.doubts = {}
         watch = Watch(fast, total, plan)
         with watch:
-            outputs = self._restored_call(inputs)
+            outputs = self.restored_call(inputs)
         values = losses(outputs, slice(0, total))
-        meter = Meter(watch, self._routes, self.observer)
+        meter = Meter(watch, self.routes, self.observer)
         found: list[Squares] = []
         missed: set[nn.Parameter] = set()
         for index, value in enumerate(values):
@@ -200,7 +218,7 @@ class Engine:
     def forward(self, inputs: Inputs) -> Any:  # noqa: ANN401
         """Run the model as for a measurement; return its outputs."""
         with self._measuring():
-            return self._restored_call(batches.detached(inputs))
+            return self.restored_call(batches.detached(inputs))
 
     def _call(self, inputs: Inputs) -> Any:  # noqa: ANN401
         if self._changes_inputs:
@@ -221,13 +239,13 @@ class Engine:
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Prepare for ``traceable``; what it does is then recorded, not measured by a clock."""
-        timed, self._routes.clock = self._routes.clock, None
-        self._routes.traced = True
+        timed, self.routes.clock = self.routes.clock, None
+        self.routes.traced = True
         try:
             with self._measuring():
                 yield
         finally:
-            self._routes.clock, self._routes.traced = timed, False
+            self.routes.clock, self.routes.traced = timed, False
 
     def traceable(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor], Tensor]:
         """Measure a batch by operations alone that do not depend on its values.
@@ -248,10 +266,14 @@ class Engine:
         if missed or plan.slow:
             names = list(self.named(missed | plan.slow))
             raise ModelError(f"{', '.join(names[:3])} cannot be measured by a compiled program")
-        doubts = [flags.any() for flags in self._routes.doubts.values()]
+        doubts = [flags.any() for flags in self.routes.doubts.values()]
         tables = [self.columns(squares, batches.count(inputs)) for squares in found]
         none = torch.zeros((), dtype=torch.bool, device=self.device)
         return outputs, tables, torch.stack(doubts).any() if doubts else none
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Return the trainable parameters, in the order of the columns."""
+        return list(self._parameters.values())
 
     def named(self, parameters: Iterable[nn.Parameter]) -> dict[str, nn.Parameter]:
         """Return some of the parameters by name, in the model's order."""
@@ -262,10 +284,6 @@ class Engine:
         """Return the names of the parameters that take a loop over the samples."""
         return [] if self._plan is None else list(self.named(self._plan.slow | self._missed))
 
-    def route_at(self, place: int) -> str:
-        """Return the route that the largest parameter of a step took last."""
-        return self._routes.taken.get(place, "–")
-
     def columns(self, squares: Squares, total: int) -> Tensor:
         """Return a table of squared norms [N, P], zero where nothing was found."""
         zero = torch.zeros(total, dtype=torch.float64, device=self.device)
@@ -274,27 +292,22 @@ class Engine:
 
     def _doubtful(self) -> bool:
         """Say whether sums cancelled somewhere, and take another route there from now on."""
-        doubts = self._routes.doubts
+        doubts = self.routes.doubts
         if not doubts:
             return False
         flags = torch.stack([flags.any() for flags in doubts.values()]).cpu()
         places = {p for p, bad in zip(doubts, flags.tolist(), strict=True) if bad}
-        again = bool(places - self._routes.careful)
-        self._routes.careful |= places
+        again = bool(places - self.routes.careful)
+        self.routes.careful |= places
         return again
 
     def _by_loop(
         self, inputs: Inputs, losses: RowLosses, slow: list[nn.Parameter]
     ) -> list[Squares]:
         """Measure some parameters one sample at a time, through autograd alone."""
-        self._require_grad(slow)
-        return squares_one_by_one(self._restored_call, inputs, losses, self.named(slow))
+        return squares_one_by_one(self.restored_call, inputs, losses, self.named(slow))
 
-    def _restored_call(self, inputs: Inputs) -> Any:  # noqa: ANN401
+    def restored_call(self, inputs: Inputs) -> Any:  # noqa: ANN401
+        """Run the model, and put back the attributes that it sets on its way."""
         with attributes_restored(self.model):
             return self._call(inputs)
-
-    def _require_grad(self, wanted: Iterable[nn.Parameter]) -> None:
-        chosen = set(wanted)
-        for parameter in self._parameters.values():
-            parameter.requires_grad_(parameter in chosen)

@@ -157,7 +157,7 @@ def _observer(
             before = torch.cuda.memory_allocated(engine.device)
         seconds = _timed(engine, work)
         peak = torch.cuda.max_memory_allocated(engine.device) - before if cuda else None
-        costs[use] = (seconds, peak, engine.route_at(use.place))
+        costs[use] = (seconds, peak, engine.routes.taken.get(use.place, "–"))
 
     return observe
 

@@ -61,6 +61,8 @@ def tensors_of(inputs: Inputs) -> list[Tensor]:
                 "inputs must be a tensor, or a tuple or dict of tensors, with the samples along "
                 f"the first dimension; found {type(item).__name__}"
             )
+        if item.layout != torch.strided or item.is_nested:
+            raise InputError("inputs must be dense tensors: call .to_dense() or pad them first")
     if not found or len({len(t) for t in found}) != 1:
         sizes = [len(t) for t in found]
         raise InputError(f"all inputs must hold the same number of samples; found {sizes}")
@@ -116,6 +118,12 @@ def cut_off(tensor: Tensor) -> Tensor:
     """Return a tensor cut off from any graph it came from, and fit for a new one."""
     with torch.inference_mode(mode=False):
         return tensor.clone() if tensor.is_inference() else tensor.detach()
+
+
+def are_finite(inputs: Inputs) -> Tensor:
+    """Return whether no input holds NaN or infinity, as a tensor that need not be waited for."""
+    found = [torch.isfinite(t).all() for t in tensors_of(inputs) if t.is_floating_point()]
+    return torch.stack(found).all() if found else torch.ones((), dtype=torch.bool)
 
 
 def check_finite(inputs: Inputs, names: Sequence[SampleId] | None = None) -> None:

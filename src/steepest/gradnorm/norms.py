@@ -111,7 +111,9 @@ class GradientNorms:
         if targets is not None and not isinstance(targets, Tensor):
             raise InputError(f"targets must be a tensor, not {type(targets).__name__}")
         total = batches.count(inputs)
-        batches.check_finite(inputs)
+        finite = batches.are_finite(inputs)
+        if finite.device.type == "cpu":
+            batches.check_finite(inputs)
         if targets is not None:
             targets = batches.cut_off(targets)
         resolve(self._loss, targets, total)  # Says at once what does not fit.
@@ -121,7 +123,9 @@ class GradientNorms:
 
             verify(self.engine, inputs, self._loss, targets, squares.sqrt(), self._verify)
         result = combine(squares, self._norm).to(self.engine.dtype)
-        if not bool(torch.isfinite(result).all()):
+        # A GPU is waited for once.
+        if not bool(torch.isfinite(result).all().logical_and(finite.to(result.device))):
+            batches.check_finite(inputs)
             raise NonFiniteError("a gradient is NaN or infinite: look at the model's outputs")
         return result
 
@@ -136,15 +140,16 @@ class GradientNorms:
             rows = slice(start, min(start + step, total))
             labels = None if targets is None else targets[rows]
             try:
-                with preserved_buffers(self.engine.model):
-                    parts.append(self._measure(batches.take(inputs, rows), labels))
+                whole = rows.stop - rows.start == total
+                some = inputs if whole else batches.take(inputs, rows)
+                parts.append(self._measure(some, labels))
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
                 step = self._smaller(rows.stop - rows.start, error)
                 continue
             start = rows.stop
-        return torch.cat(parts)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _by_engine(self, inputs: Inputs, targets: Tensor | None) -> Tensor:
         losses = self._label_free

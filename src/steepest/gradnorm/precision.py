@@ -34,7 +34,13 @@ def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
     torch.set_float32_matmul_precision("high" if allowed else "highest")
     torch.backends.cudnn.allow_tf32 = allowed
     try:
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
+        # What is cast and kept outside a recording would not be cast again within it.
+        with torch.autocast(
+            device.type,
+            dtype=torch.bfloat16,
+            enabled=precision == "bf16",
+            cache_enabled=False,
+        ):
             yield
     finally:
         torch.set_float32_matmul_precision(matmul)

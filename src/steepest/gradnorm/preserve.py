@@ -37,22 +37,40 @@ def preserved(model: nn.Module) -> Iterator[None]:
                     weight.copy_(values)
 
 
-@contextmanager
-def preserved_buffers(model: nn.Module) -> Iterator[None]:
-    """Put back the buffers that a forward pass changes or replaces."""
-    saved = [
-        (module, name, buffer, buffer._version, buffer.clone())  # noqa: SLF001 - cheaper than equality
-        for module in model.modules()
-        for name, buffer in module._buffers.items()  # noqa: SLF001 - buffers, not saved ones alone
-        if buffer is not None
-    ]
-    try:
-        yield
-    finally:
-        for module, name, buffer, version, values in saved:
+class Buffers:
+    """Copies of a model's buffers, to put back what a forward pass changes or replaces."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._saved = [
+            (module, name, buffer, buffer._version, buffer.clone())  # noqa: SLF001 - cheaper than equality
+            for module in model.modules()
+            for name, buffer in module._buffers.items()  # noqa: SLF001 - buffers, not saved ones alone
+            if buffer is not None
+        ]
+
+    def changed(self) -> bool:
+        """Say whether some buffer is not what it was."""
+        return any(
+            buffer._version != version or module._buffers.get(name) is not buffer  # noqa: SLF001
+            for module, name, buffer, version, _ in self._saved
+        )
+
+    def put_back(self) -> None:
+        """Make every buffer what it was."""
+        for module, name, buffer, version, values in self._saved:
             if buffer._version != version:  # noqa: SLF001
                 buffer.copy_(values)
             module._buffers[name] = buffer  # noqa: SLF001
+
+
+@contextmanager
+def preserved_buffers(model: nn.Module) -> Iterator[Buffers]:
+    """Put back the buffers that a forward pass changes or replaces."""
+    buffers = Buffers(model)
+    try:
+        yield buffers
+    finally:
+        buffers.put_back()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import ModelError
+from steepest.errors import ModelError, SteepestError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
 from steepest.gradnorm.inputs import Inputs
@@ -22,6 +22,7 @@ from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.steps import Kind, Plan, Step, locate, same_place, settle
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import UnwatchableError, Watch
+from steepest.memory import is_out_of_memory
 
 _SMALL, _LARGE = 2, 5
 _ATTEMPTS = 100
@@ -54,13 +55,20 @@ class Probe:
         self._sure = True
         self.changes_inputs = False
 
+    def plan_or_loop(self) -> Plan:
+        """Make a plan; where not even two samples fit into memory, the plan is a loop."""
+        try:
+            return self.plan()
+        except (RuntimeError, MemoryError) as error:
+            if self._total > 1 or not is_out_of_memory(error):
+                raise
+            return Plan([], set(self._parameters), checked=False)
+
     def plan(self) -> Plan:
         """Try until a plan holds for both batches; each failure rules something out."""
         for _ in range(_ATTEMPTS):
             if self._slow.issuperset(self._parameters):
                 break
-            for parameter in self._parameters:
-                parameter.requires_grad_(parameter not in self._slow)
             try:
                 passes = [self._run(size) for size in self._sizes]
             except UnwatchableError as error:
@@ -72,8 +80,8 @@ class Probe:
             try:
                 if not self._in_order([(small, small_out), (large, large_out)]):
                     continue
-            except RuntimeError as error:
-                if isinstance(error, torch.OutOfMemoryError | ModelError):
+            except (RuntimeError, ValueError, TypeError) as error:
+                if is_out_of_memory(error) or isinstance(error, SteepestError):
                     raise
                 break  # Overwritten values, or activations that are to be computed again.
             _check_independence(small_out, large_out)

@@ -40,10 +40,12 @@ class Recorder:
         self._sightings: OrderedDict[object, int] = OrderedDict()
         self._recordings: OrderedDict[object, Recording | None] = OrderedDict()
 
-    def replay(self, key: object, inputs: Inputs) -> tuple[Any, list[Tensor]] | None:
-        """Return outputs and tables of a batch by a recording; None if there is none for it."""
+    def start(self, key: object, inputs: Inputs) -> Recording | None:
+        """Start to measure a batch if there is a recording for it."""
         recording = self._recordings.get(key)
-        return None if recording is None else recording(inputs)
+        if recording is not None:
+            recording.start(inputs)
+        return recording
 
     def wants(self, key: object) -> bool:
         """Say whether a batch should be recorded, having come once more."""
@@ -55,28 +57,35 @@ class Recorder:
             self._sightings.popitem(last=False)
         return seen >= _SIGHTINGS
 
-    def record(self, key: object, inputs: Inputs, step: Step) -> None:
+    def record(self, key: object, inputs: Inputs, step: Step, state: object) -> Recording | None:
         """Record the measurement of a batch; what cannot be recorded is left alone ever after."""
         while len(self._recordings) >= _KEPT:
             self._recordings.popitem(last=False)
         try:
-            self._recordings[key] = Recording(inputs, step)
+            self._recordings[key] = Recording(inputs, step, state)
         except (RuntimeError, MemoryError) as error:
             # Values that are asked for on the host, or too little memory for a second copy.
             self._recordings[key] = None
             if is_out_of_memory(error):
                 torch.cuda.empty_cache()
+        return self._recordings[key]
+
+    def drop(self, key: object) -> None:
+        """Forget a recording that holds no longer."""
+        self._recordings.pop(key, None)
 
 
 class Recording:
     """One CUDA graph with inputs and results in places of its own.
 
     Args:
-        inputs: A batch of the shape that it will be given.
+        inputs: A batch of the form that it will be given.
         step: Measures it.
+        state: What the model was like.
     """
 
-    def __init__(self, inputs: Inputs, step: Step) -> None:
+    def __init__(self, inputs: Inputs, step: Step, state: object) -> None:
+        self.state = state
         self._inputs = batches.cloned(inputs)
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
@@ -86,13 +95,15 @@ class Recording:
             self._outputs = pytree.tree_map_only(Tensor, lambda t: t.detach(), outputs)
             del outputs
 
-    def __call__(self, inputs: Inputs) -> tuple[Any, list[Tensor]] | None:
-        """Return copies of outputs and tables; None if sums cancelled."""
+    def start(self, inputs: Inputs) -> None:
+        """Measure a batch; returns at once."""
         given = zip(batches.tensors_of(self._inputs), batches.tensors_of(inputs), strict=True)
         for mine, theirs in given:
             mine.copy_(theirs)
         self._graph.replay()
-        if bool(self._cancelled):
-            return None
+
+    def finish(self) -> tuple[Any, list[Tensor]] | None:
+        """Return copies of outputs and tables; None if sums cancelled."""
         outputs = pytree.tree_map_only(Tensor, lambda t: t.clone(), self._outputs)
-        return outputs, [table.clone() for table in self._tables]
+        tables = [table.clone() for table in self._tables]
+        return None if bool(self._cancelled) else (outputs, tables)

@@ -1,32 +1,96 @@
-"""Hold what a plan measures against what autograd measures."""
+"""Hold what a plan measures against what autograd measures, one sample at a time.
+
+What a plan is made of was seen from outside. This is the proof that nothing was missed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.components import Squares
+from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.loop import squares_one_by_one
+from steepest.gradnorm.losses import RowLosses
+from steepest.gradnorm.steps import Plan
 
-_OFF = 1e-2
-_NEGLIGIBLE = 1e-4
-"""So small a share of a sample's gradient may be rounding alone."""
+if TYPE_CHECKING:
+    from steepest.gradnorm.engine import Engine
+
+_OFF = {torch.float64: 1e-5}
+_OFF_SINGLE = 1e-2
+_NEGLIGIBLE = 1e-2
+"""So much of what is allowed, of a sample's whole gradient, may be rounding in any part of it."""
 
 
-def disagreeing(found: Sequence[Squares], alone: Sequence[Squares]) -> set[nn.Parameter]:
-    """Return the parameters whose squared norms [N] differ by more than rounding.
+def wrong_on_trial(
+    engine: Engine, plan: Plan, inputs: Inputs, losses: RowLosses
+) -> set[nn.Parameter]:
+    """Measure the first and the last sample by a plan and alone; return who disagrees."""
+    fast = [p for p in engine.parameters() if p not in plan.slow]
+    if _is_fine(engine) or not fast:
+        return set()  # Whole batches are looked at.
+    # The first before the last: the probe had them the other way round.
+    total = batches.count(inputs)
+    ends = torch.tensor([0, total - 1][:total], device=batches.tensors_of(inputs)[0].device)
+    some = batches.take(inputs, ends)
+    engine.routes.kernels = False
+    try:
+        _, found, missed = engine.by_rules(plan, some, losses)
+    finally:
+        engine.routes.kernels = True
+    alone = squares_one_by_one(engine.restored_call, some, losses, engine.named(fast))
+    return _disagreeing(found, alone, engine.dtype) - missed
 
-    Args:
-        found: Squared norms for each loss by the plan; what is not there counts as zero.
-        alone: The same for every parameter, measured one sample at a time.
+
+def wrong_in_batch(
+    engine: Engine,
+    fast: set[nn.Parameter],
+    inputs: Inputs,
+    losses: RowLosses,
+    found: Sequence[Squares],
+) -> set[nn.Parameter]:
+    """Measure the first and the last sample of a batch alone; return who disagrees.
+
+    Where rounding is coarse nobody is looked at: there the trial was made in full precision.
     """
+    if not _is_fine(engine) or not fast:
+        return set()
+    wrong: set[nn.Parameter] = set()
+    for row in sorted({0, batches.count(inputs) - 1}):
+        here = slice(row, row + 1)
+
+        def loss(outputs: object, _: slice, here: slice = here) -> list[Tensor]:
+            return losses(outputs, here)
+
+        one = batches.take(inputs, here)
+        alone = squares_one_by_one(engine.restored_call, one, loss, engine.named(fast))
+        mine = [{p: s[here] for p, s in squares.items()} for squares in found]
+        wrong |= _disagreeing(mine, alone, engine.dtype)
+    return wrong
+
+
+def _is_fine(engine: Engine) -> bool:
+    """Say whether the engine computes in single precision at least."""
+    exact = engine.dtype in {torch.float32, torch.float64} and engine.precision != "bf16"
+    return exact and engine.device.type == "cpu"
+
+
+def _disagreeing(
+    found: Sequence[Squares], alone: Sequence[Squares], dtype: torch.dtype
+) -> set[nn.Parameter]:
+    """Return the parameters whose squared norms [N] differ by more than rounding."""
+    allowed = _OFF.get(dtype, _OFF_SINGLE)
     wrong: set[nn.Parameter] = set()
     for mine, truth in zip(found, alone, strict=True):
         size = torch.stack(list(truth.values())).sum(0).sqrt()
         for parameter, squares in truth.items():
             exact = squares.sqrt()
             got = mine[parameter].sqrt() if parameter in mine else torch.zeros_like(exact)
-            if bool(((got - exact).abs() > _OFF * exact + _NEGLIGIBLE * size).any()):
+            if bool(((got - exact).abs() > allowed * (exact + _NEGLIGIBLE * size)).any()):
                 wrong.add(parameter)
     return wrong

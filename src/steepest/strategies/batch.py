@@ -16,7 +16,6 @@ from steepest.gradnorm.last_layer import last_layer_squares
 from steepest.gradnorm.losses import RowLosses, TrainingLoss
 from steepest.seeds import SampleId
 
-
 Layers = Literal["all", "last"]
 """Which parameters a gradient is taken over: all that train, or those of the last layer."""
 
