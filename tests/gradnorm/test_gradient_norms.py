@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from torch import nn
 import steepest
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.gradnorm import reference_norms
+from steepest.gradnorm.uses import Use
+from steepest.gradnorm.watch import Watch
 from steepest.models import build
 
 
@@ -279,3 +282,15 @@ def test_bad_weights_and_names_are_refused():
     model.head.weight.data[0, 0] = float("inf")
     with pytest.raises(NonFiniteError, match=r"head\.weight"):
         steepest.gradient_norms(model, x)
+
+
+def test_nothing_of_a_measurement_stays_behind():
+    """A node that is kept alive would hold its graph, and stand in the way of CUDA graphs."""
+    model, x = NETS["transformer"][0]().eval(), NETS["transformer"][1](4)
+    norms = steepest.gradnorm.GradientNorms(model)
+    for _ in range(3):
+        norms(x)
+    gc.collect()
+    left = [type(o).__name__ for o in gc.get_objects() if type(o) in (Use, Watch)]
+    left += [n for o in gc.get_objects() if (n := type(o).__name__) == "AccumulateGrad"]
+    assert left == []

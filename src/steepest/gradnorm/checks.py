@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
 from steepest.errors import ModelError, NonFiniteError
+from steepest.gradnorm import inputs as batches
 
 
 def check_mode(model: nn.Module) -> None:
@@ -52,3 +55,25 @@ def is_unusual(parameter: nn.Parameter) -> bool:
     """Say whether a parameter's gradient is not simply what the functions give it."""
     # A hook on the parameter may change its gradient, as masks do.
     return parameter.is_complex() or bool(parameter._backward_hooks)  # noqa: SLF001
+
+
+def check_independence(small: Any, large: Any) -> None:  # noqa: ANN401
+    """Raise if the first samples' outputs differ between a small and a large batch.
+
+    Raises:
+        ModelError: If they do, by more than rounding.
+    """
+    try:
+        a = batches.logits_of(small).detach()
+        b = batches.logits_of(large).detach()[: len(a)]
+    except ModelError:
+        return  # A loss of the user's own reads outputs that we cannot.
+    if a.shape != b.shape or not bool(torch.isfinite(a).all()):
+        return
+    scale = a.abs().max().clamp_min(1e-6)
+    if bool(((a - b).abs() > 1e-3 * scale).any()):
+        raise ModelError(
+            "the model's output for a sample changes with the other samples of its batch, or from "
+            "call to call, so a per-sample gradient is not defined: switch off what mixes or "
+            "draws (model.eval(); no functional dropout)"
+        )

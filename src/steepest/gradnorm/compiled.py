@@ -117,7 +117,7 @@ class _Recorded:
                 program(*self._tensors)
         torch.cuda.current_stream().wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.no_grad(), torch.cuda.graph(self._graph):
+        with torch.no_grad(), torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._results = program(*self._tensors)
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,6 @@ from steepest.gradnorm.preserve import preserved, preserved_buffers
 from steepest.gradnorm.probe import Probe
 from steepest.gradnorm.recorded import Recorder, form_of
 from steepest.gradnorm.routes import Clock, Routes
-from steepest.gradnorm.scaling import rescaled, scales_of
 from steepest.gradnorm.state import state_of
 from steepest.gradnorm.steps import Plan
 from steepest.gradnorm.trial import wrong_in_batch, wrong_on_trial
@@ -195,25 +194,14 @@ class Engine:
         fast = [p for p in self._parameters.values() if p not in plan.slow]
         self.routes.doubts = {}
         watch = Watch(fast, total, plan)
-        with watch:
-            outputs = self.restored_call(inputs)
-        values = losses(outputs, slice(0, total))
-        meter = Meter(watch, self.routes, self.observer)
-        found: list[Squares] = []
-        missed: set[nn.Parameter] = set()
-        for index, value in enumerate(values):
-            squares: Squares = {}
-            if value.requires_grad:
-                meter.phase = "ignore"
-                scales = scales_of(value, outputs)
-                loss = (value * scales.to(value.dtype)).sum()
-                squares, lost = meter.measure(loss, keep=index + 1 < len(values))
-                squares = rescaled(squares, scales)
-                missed |= lost
-            found.append(squares)
-        # A parameter that fell out for one loss is measured by the loop for all of them.
-        kept = [{p: s for p, s in squares.items() if p not in missed} for squares in found]
-        return outputs, kept, missed
+        try:
+            with watch:
+                outputs = self.restored_call(inputs)
+            values = losses(outputs, slice(0, total))
+            meter = Meter(watch, self.routes, self.observer)
+            return outputs, *meter.measure_all(values, outputs)
+        finally:
+            watch.close()
 
     def forward(self, inputs: Inputs) -> Any:  # noqa: ANN401
         """Run the model as for a measurement; return its outputs."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from steepest.gradnorm.components import Squares, group
 from steepest.gradnorm.routes import Routes
+from steepest.gradnorm.scaling import rescaled, scales_of
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
 
@@ -39,6 +41,35 @@ class Meter:
         self.missed: set[nn.Parameter] = set()
         for use in watch.uses:
             use.listener = self
+
+    def measure_all(
+        self,
+        values: list[Tensor],
+        outputs: Any,  # noqa: ANN401
+    ) -> tuple[list[Squares], set[nn.Parameter]]:
+        """Measure several losses of one forward pass.
+
+        Args:
+            values: The losses, each [N].
+            outputs: What the model returned.
+
+        Returns:
+            Squared norms [N] by parameter for each loss, and who has none.
+        """
+        found: list[Squares] = []
+        missed: set[nn.Parameter] = set()
+        for index, value in enumerate(values):
+            squares: Squares = {}
+            if value.requires_grad:
+                self.phase = "ignore"
+                scales = scales_of(value, outputs)
+                loss = (value * scales.to(value.dtype)).sum()
+                squares, lost = self.measure(loss, keep=index + 1 < len(values))
+                squares = rescaled(squares, scales)
+                missed |= lost
+            found.append(squares)
+        # A parameter that fell out for one loss is measured by the loop for all of them.
+        return [{p: s for p, s in squares.items() if p not in missed} for squares in found], missed
 
     def measure(self, loss: Tensor, *, keep: bool) -> tuple[Squares, set[nn.Parameter]]:
         """Send one loss back; return squared norms [N], and who has none.

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import ModelError, SteepestError
+from steepest.errors import SteepestError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
+from steepest.gradnorm.checks import check_independence
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.layout import Layout
 from steepest.gradnorm.losses import RowLosses
@@ -69,25 +70,32 @@ class Probe:
         for _ in range(_ATTEMPTS):
             if self._slow.issuperset(self._parameters):
                 break
+            passes: list[tuple[Watch, Any]] = []
             try:
-                passes = [self._run(size) for size in self._sizes]
+                for size in self._sizes:
+                    passes.append(self._run(size))  # noqa: PERF401 - closed below, however many
+                plan = self._plan_of(passes)
             except UnwatchableError as error:
                 self._leave_out(error.roots)
                 continue
-            (small, small_out), (large, large_out) = passes
-            if not self._agree(small, large):
-                continue
-            try:
-                if not self._in_order([(small, small_out), (large, large_out)]):
-                    continue
             except (RuntimeError, ValueError, TypeError) as error:
                 if is_out_of_memory(error) or isinstance(error, SteepestError):
                     raise
                 break  # Overwritten values, or activations that are to be computed again.
-            _check_independence(small_out, large_out)
-            checked = self._sure and self._total >= _SMALL
-            return Plan(small.steps, self._slow, checked)
+            finally:
+                for watch, _ in passes:
+                    watch.close()
+            if plan is not None:
+                return plan
         return Plan([], set(self._parameters), checked=True)
+
+    def _plan_of(self, passes: list[tuple[Watch, Any]]) -> Plan | None:
+        """Return the plan that holds for both batches; None if something was ruled out."""
+        (small, small_out), (large, large_out) = passes
+        if not self._agree(small, large) or not self._in_order(passes):
+            return None
+        check_independence(small_out, large_out)
+        return Plan(small.steps, self._slow, checked=self._sure and self._total >= _SMALL)
 
     def _run(self, size: int) -> tuple[Watch, Any]:
         inputs = batches.take(self._inputs, self._rows(size))
@@ -95,8 +103,12 @@ class Probe:
         versions = [tensor._version for tensor in given]  # noqa: SLF001 - cheaper than equality
         watched = [p for p in self._parameters if p not in self._slow]
         watch = Watch(watched, size, data=given, kinds=self._kinds)
-        with attributes_restored(self._model), watch:
-            outputs = batches.call(self._model, inputs)
+        try:
+            with attributes_restored(self._model), watch:
+                outputs = batches.call(self._model, inputs)
+        except BaseException:
+            watch.close()
+            raise
         self.changes_inputs |= versions != [tensor._version for tensor in given]  # noqa: SLF001
         return watch, outputs
 
@@ -272,20 +284,3 @@ def _runs_again(use: Use) -> bool:
     except (RuntimeError, TypeError, ValueError, IndexError):
         return False
     return True
-
-
-def _check_independence(small: Any, large: Any) -> None:  # noqa: ANN401
-    try:
-        a = batches.logits_of(small).detach()
-        b = batches.logits_of(large).detach()[: len(a)]
-    except ModelError:
-        return  # A loss of the user's own reads outputs that we cannot.
-    if a.shape != b.shape or not bool(torch.isfinite(a).all()):
-        return
-    scale = a.abs().max().clamp_min(1e-6)
-    if bool(((a - b).abs() > 1e-3 * scale).any()):
-        raise ModelError(
-            "the model's output for a sample changes with the other samples of its batch, or from "
-            "call to call, so a per-sample gradient is not defined: switch off what mixes or "
-            "draws (model.eval(); no functional dropout)"
-        )

@@ -90,7 +90,7 @@ class Recording:
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             outputs, self._tables, self._cancelled = step(self._inputs)
             self._outputs = pytree.tree_map_only(Tensor, lambda t: t.detach(), outputs)
             del outputs

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from steepest.gradnorm.layout import Layout, find_layouts
 from steepest.gradnorm.rules import Rule
+from steepest.gradnorm.sources import Source
 
 Kind = Literal["skip", "derived", "use"]
 """A call with parameters gives nothing differentiable, a new source, or results for the data."""
@@ -128,3 +129,16 @@ def samples_in(step: Step, shapes: Sequence[torch.Size | None], samples: int) ->
         shape is None or (layout is not None and layout.fits(shape, samples))
         for shape, layout in zip(shapes, step.outputs, strict=True)
     )
+
+
+def is_planned(
+    step: Step,
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    found: list[Source],
+) -> bool:
+    """Say whether a call is the one that was expected at its place."""
+    if step.function != func or step.roots != {r for source in found for r in source.roots()}:
+        return False
+    return step.kind != "derived" or step.given == shapes_of((args, kwargs))

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
+from torch.utils.hooks import RemovableHandle
 
 from steepest.gradnorm.calls import Arguments
 from steepest.gradnorm.routes import CHUNK_FLOATS
@@ -72,6 +73,7 @@ class Use:
         self._arguments.values = []
         self._values: list[Any] = [v.detach() if isinstance(v, Tensor) else v for v in values]
         self._versions: list[int] = []
+        self._hooks: list[RemovableHandle] = []
         self.listener: Listener | None = None
         self.gradients: dict[int, Tensor] = {}
         self.results: list[Tensor] = []
@@ -94,12 +96,13 @@ class Use:
         gradient.
         """
         number, edge = self.listening, torch.autograd.graph.get_gradient_edge(result)
+        place = edge.output_nr  # The hook must not hold the node that holds it.
         self.listening += 1
         if keep:
             self.results.append(result.detach())
 
         def arrive(gradients: tuple[Tensor | None, ...]) -> None:
-            gradient = gradients[edge.output_nr]
+            gradient = gradients[place]
             if gradient is None:
                 return
             if self.listener is None or self.listener.phase == "forward":
@@ -109,7 +112,16 @@ class Use:
                 self.gradients[number] = gradient.detach()
                 self.listener.arrived(self)
 
-        edge.node.register_prehook(arrive)
+        self._hooks.append(edge.node.register_prehook(arrive))
+
+    def close(self) -> None:
+        """Let go of everything: nodes of a graph would keep it, and the graph, alive for ever."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self.listener = None
+        self.results = []
+        self.release()
 
     def overwritten(self) -> bool:
         """Say whether something it was given has been changed in place since."""

@@ -21,7 +21,7 @@ from steepest.gradnorm.calls import is_in_place, opened, transforms_active
 from steepest.gradnorm.reach import Reach, depends_on
 from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.sources import Source
-from steepest.gradnorm.steps import Kind, Plan, Step, samples_in, shapes_of
+from steepest.gradnorm.steps import Kind, Plan, Step, is_planned, samples_in, shapes_of
 from steepest.gradnorm.uses import Use
 
 _IN_PLACE = {torch.Tensor.add_, torch.Tensor.sub_}
@@ -87,6 +87,15 @@ class Watch(TorchFunctionMode):
         """Every watched tensor, in the order in which they came to be."""
         return list(self._by_id.values())
 
+    def close(self) -> None:
+        """Let go of the graph."""
+        for use in self.uses:
+            use.close()
+        self.uses.clear()
+        self._by_id.clear()
+        self._anchors.clear()
+        self._reach = Reach()
+
     def leaves(self) -> list[Tensor]:
         """Return what a backward pass has to reach for every use's gradient to arrive."""
         return [*self._anchors.values(), *(source.tensor for source in self._by_id.values())]
@@ -124,9 +133,7 @@ class Watch(TorchFunctionMode):
         found: list[Source],
     ) -> Any:  # noqa: ANN401
         place = len(self.steps)
-        if place >= len(plan.steps) or not _is_planned(
-            plan.steps[place], func, args, kwargs, found
-        ):
+        if place >= len(plan.steps) or not is_planned(plan.steps[place], func, args, kwargs, found):
             self.derailed = True
             return func(*args, **kwargs)
         step = plan.steps[place]
@@ -284,16 +291,3 @@ class Watch(TorchFunctionMode):
             for value in pytree.tree_leaves(result):
                 if isinstance(value, Tensor):
                     self._from_data[value] = True
-
-
-def _is_planned(
-    step: Step,
-    func: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    found: list[Source],
-) -> bool:
-    """Say whether a call is the one that was expected at its place."""
-    if step.function != func or step.roots != {r for source in found for r in source.roots()}:
-        return False
-    return step.kind != "derived" or step.given == shapes_of((args, kwargs))

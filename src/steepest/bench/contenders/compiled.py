@@ -51,6 +51,6 @@ def _record(run: Callable[[], None], device: torch.device) -> Callable[[], None]
             run()
     torch.cuda.current_stream(device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         run()
     return graph.replay
