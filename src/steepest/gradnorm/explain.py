@@ -20,6 +20,7 @@ from steepest.gradnorm.preserve import preserved_buffers
 from steepest.gradnorm.rules import function_name
 from steepest.gradnorm.steps import Shapes
 from steepest.gradnorm.uses import Use
+from steepest.memory import peak_bytes
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class LayerCost:
         returned: Shapes of what it returns.
         seconds: The time that the rule takes.
         share: The same, as a share of the whole measurement.
-        scratch_bytes: Memory taken meanwhile; None where the device does not tell.
+        scratch_bytes: The most memory that the rule holds meanwhile.
     """
 
     parameters: tuple[str, ...]
@@ -44,7 +45,7 @@ class LayerCost:
     returned: tuple[tuple[int, ...], ...]
     seconds: float
     share: float
-    scratch_bytes: int | None
+    scratch_bytes: int
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,7 @@ class Explanation:
         for layer in self.layers:
             first = layer.parameters[0] if layer.parameters else "–"
             more = len(layer.parameters) - 1
-            scratch = (
-                "–" if layer.scratch_bytes is None else f"{layer.scratch_bytes / 2**20:.1f} MiB"
-            )
+            scratch = f"{layer.scratch_bytes / 2**20:.1f} MiB"
             shapes = ", ".join("×".join(map(str, shape)) for shape in layer.returned)
             name = f"{first} +{more}" if more > 0 else first
             line = (name, layer.function, layer.route, shapes, f"{layer.share:.1%}", scratch)
@@ -104,31 +103,39 @@ def explain(
     losses = resolve(loss, None, total)
     engine = Engine(model, precision=precision)
     with preserved_buffers(engine.model):
-        engine.squared_norms(inputs, losses)  # Warms up, and makes the plan.
-        costs: dict[Use, tuple[float, int | None, str]] = {}
-        engine.observer = _observer(engine, costs)
+        for _ in range(2):  # Warms up and makes the plan; the second batch is looked at as well.
+            engine.squared_norms(inputs, losses)
+        routes: dict[int, str] = {}
+        times: dict[int, float] = {}
+        uses: dict[int, Use] = {}
+
+        def time_it(use: Use, work: Callable[[], None]) -> None:
+            uses[use.place], times[use.place] = use, _timed(engine, work)
+            routes[use.place] = engine.routes.taken.get(use.place, "–")
+
+        engine.observer = time_it
         seconds = _timed(engine, lambda: engine.squared_norms(inputs, losses))
+        scratch: dict[int, int] = {}
+
+        def weigh_it(use: Use, work: Callable[[], None]) -> None:
+            scratch[use.place] = peak_bytes(work, engine.device)
+
+        engine.observer = weigh_it  # On its own, as it takes time.
+        engine.squared_norms(inputs, losses)
     layers = tuple(
-        _layer_cost(engine, use, costs[use], seconds)
-        for use in sorted(costs, key=lambda use: use.place)
+        LayerCost(
+            parameters=tuple(engine.named({r for s in use.sources for r in s.roots()})),
+            function=function_name(use.step.function),
+            route=routes[place],
+            given=_scaled(use.step.given, use.step.inputs, use.samples),
+            returned=_scaled(use.step.returned, use.step.outputs, use.samples),
+            seconds=times[place],
+            share=times[place] / seconds,
+            scratch_bytes=scratch[place],
+        )
+        for place, use in sorted(uses.items())
     )
     return Explanation(layers, tuple(engine.slow_names()), seconds, total)
-
-
-def _layer_cost(
-    engine: Engine, use: Use, cost: tuple[float, int | None, str], seconds: float
-) -> LayerCost:
-    roots = {root for source in use.sources for root in source.roots()}
-    return LayerCost(
-        parameters=tuple(engine.named(roots)),
-        function=function_name(use.step.function),
-        route=cost[2],
-        given=_scaled(use.step.given, use.step.inputs, use.samples),
-        returned=_scaled(use.step.returned, use.step.outputs, use.samples),
-        seconds=cost[0],
-        share=cost[0] / seconds,
-        scratch_bytes=cost[1],
-    )
 
 
 def _scaled(
@@ -143,23 +150,6 @@ def _scaled(
                 sizes[layout.dim] = layout.repeats * samples
             found.append(tuple(sizes))
     return tuple(found)
-
-
-def _observer(
-    engine: Engine, costs: dict[Use, tuple[float, int | None, str]]
-) -> Callable[[Use, Callable[[], None]], None]:
-    cuda = engine.device.type == "cuda"
-
-    def observe(use: Use, work: Callable[[], None]) -> None:
-        before = 0
-        if cuda:
-            torch.cuda.reset_peak_memory_stats(engine.device)
-            before = torch.cuda.memory_allocated(engine.device)
-        seconds = _timed(engine, work)
-        peak = torch.cuda.max_memory_allocated(engine.device) - before if cuda else None
-        costs[use] = (seconds, peak, engine.routes.taken.get(use.place, "–"))
-
-    return observe
 
 
 def _timed(engine: Engine, work: Callable[[], object]) -> float:
