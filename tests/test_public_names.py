@@ -61,13 +61,18 @@ def test_the_signature_of_gradient_norms_is_as_documented():
     defaults = {
         name: p.default for name, p in signature.parameters.items() if p.default is not p.empty
     }
-    assert list(kinds) == ["model", "inputs", "loss", "targets", "norm", "microbatch"]
-    assert [name for name, kind in kinds.items() if kind == "keyword-only"] == [
-        "targets",
-        "norm",
-        "microbatch",
-    ]
-    assert defaults == {"loss": "entropy", "targets": None, "norm": "l2", "microbatch": None}
+    keywords = ["targets", "norm", "microbatch", "precision", "verify", "autotune"]
+    assert list(kinds) == ["model", "inputs", "loss", *keywords]
+    assert [name for name, kind in kinds.items() if kind == "keyword-only"] == keywords
+    assert defaults == {
+        "loss": "entropy",
+        "targets": None,
+        "norm": "l2",
+        "microbatch": None,
+        "precision": "tf32",
+        "verify": 0,
+        "autotune": False,
+    }
 
 
 @pytest.mark.parametrize(

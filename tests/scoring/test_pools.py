@@ -10,7 +10,13 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import steepest
-from steepest.errors import InputError, ModelError, NonFiniteError, SkippedFilesWarning
+from steepest.errors import (
+    InputError,
+    ModelError,
+    NonFiniteError,
+    SkippedFilesWarning,
+    UnknownNameError,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
 
@@ -173,3 +179,14 @@ def test_running_out_of_memory_halves_the_batch(model, x, monkeypatch):
 def test_another_device_is_reached_by_a_copy(model, x):
     assert steepest.score(model, x, device="cpu", progress=False).model
     assert next(model.parameters()).device.type == "cpu"
+
+
+def test_precision_is_passed_on_and_checked():
+    model, pool = nn.Linear(4, 3), torch.randn(6, 4)
+    scores = [
+        steepest.score(model, pool, "egl", precision=p, progress=False).values
+        for p in ("fp32", "tf32")
+    ]
+    np.testing.assert_allclose(*scores, rtol=1e-2)
+    with pytest.raises(UnknownNameError, match="did you mean 'bf16'"):
+        steepest.score(model, pool, "egl", precision="bf61", progress=False)

@@ -80,10 +80,9 @@ class Engine:
         """Look at the model again: its mode, and which parameters it has and trains."""
         check_mode(self.model)
         found = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
-        known = self._parameters
         if not found:
             raise InputError("the model has no trainable parameter: set requires_grad on some")
-        if found.keys() == known.keys() and all(p is known[n] for n, p in found.items()):
+        if list(found) == self.names and all(p is self._parameters[n] for n, p in found.items()):
             return
         check_weights(found)
         self._parameters, self.names, self._plan = found, list(found), None

@@ -17,6 +17,7 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import entropy
+from steepest.gradnorm.precision import Precision, check_precision
 from steepest.gradnorm.preserve import evaluating
 from steepest.memory import is_out_of_memory
 from steepest.models.fingerprint import fingerprint
@@ -45,6 +46,7 @@ def score(
     seed: int = 0,
     task: Task | None = None,
     batch_size: BatchSize = "auto",
+    precision: Precision = "tf32",
     device: torch.device | str | None = None,
     progress: bool | Progress = True,
 ) -> Scores:
@@ -64,6 +66,8 @@ def score(
         task: Whose training loss ``expected-gradnorm`` and ``egl`` use; default cross-entropy.
         batch_size: Samples in flight; ``"auto"`` picks one for the device. The scores do not
             depend on it.
+        precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` (GPUs may
+            multiply with ten bits of fraction) or ``"bf16"``.
         device: Where to compute; by default where the model is.
         progress: Whether to show progress.
 
@@ -72,21 +76,22 @@ def score(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    check_precision(precision)
     chosen = _as_strategy(strategy, options)
     samples = as_samples(pool, ids)
     positions = _candidates(samples, labelled, subset, seed)
     model = _on_device(model, device)
-    where, precision = _place_of(model)
+    where, kind = _place_of(model)
     size = _batch_size(batch_size, where, chosen.needs)
     shown = show_progress(enabled=progress) if isinstance(progress, bool) else progress
     names = [samples.ids[p] for p in positions]
     scored_by = fingerprint(model)
     with evaluating(model):
-        engine = Engine(model) if Needs.GRADIENTS in chosen.needs else None
+        engine = Engine(model, precision=precision) if Needs.GRADIENTS in chosen.needs else None
 
         def batch_of(rows: Sequence[SampleId], inputs: Inputs) -> Batch:
             loss = None if task is None else task.training_loss
-            inputs = batches.move(inputs, where, precision)
+            inputs = batches.move(inputs, where, kind)
             return Batch(rows, inputs, model=model, engine=engine, seed=seed, training_loss=loss)
 
         if chosen.needs == Needs.NOTHING:

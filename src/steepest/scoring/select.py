@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from steepest.errors import InputError
+from steepest.gradnorm.precision import Precision
 from steepest.pool.values import plain_id
 from steepest.progress import Progress
 from steepest.scoring.regime import warn_if_inverted
@@ -36,6 +37,7 @@ def select(
     seed: int = 0,
     task: Task | None = None,
     batch_size: BatchSize = "auto",
+    precision: Precision = "tf32",
     device: torch.device | str | None = None,
     progress: bool | Progress = True,
 ) -> Selection:
@@ -56,6 +58,7 @@ def select(
         seed: Seeds every draw, ties included; draws are keyed by sample id.
         task: Whose training loss ``expected-gradnorm`` and ``egl`` use; default cross-entropy.
         batch_size: Samples in flight; the result does not depend on it.
+        precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` or ``"bf16"``.
         device: Where to compute; by default where the model is.
         progress: Whether to show progress.
 
@@ -76,6 +79,7 @@ def select(
         seed=seed,
         task=task,
         batch_size=batch_size,
+        precision=precision,
         device=device,
         progress=progress,
     )
