@@ -88,11 +88,11 @@ class GradnormBench:
         self._current: _Session | None = None
         self._complete = False
 
-    def run(self, after_workload: Callable[[BenchResult], None] | None = None) -> BenchResult:
+    def run(self, after_each: Callable[[BenchResult], None] | None = None) -> BenchResult:
         """Measure everything.
 
         Args:
-            after_workload: Called with what is known when a workload is done.
+            after_each: Called with what is known when a workload is done.
         """
         settings = self._settings
         with numerics(settings.precision, settings.threads):
@@ -102,8 +102,8 @@ class GradnormBench:
                 self._done.append(self._current.result())
                 self._current = None
                 self._complete = len(self._done) == len(settings.workloads)
-                if after_workload is not None:
-                    after_workload(self.result())
+                if after_each is not None:
+                    after_each(self.result())
         return self.result()
 
     def result(self) -> BenchResult:

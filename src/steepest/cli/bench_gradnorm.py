@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steepest.cli.arguments import add_quiet
+from steepest.cli.bench_run import run_bench
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 NAME = "gradnorm"
 HELP = "per-sample gradient norms beside a plain forward and backward pass"
-
-_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -100,20 +99,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if out is not None:
         check_writable(out)
     bench = GradnormBench(settings, show_progress(enabled=not arguments.quiet))
-    try:
-        result = bench.run(None if out is None else lambda known: known.save(out))
-    except KeyboardInterrupt:
-        known = bench.result()
-        print(describe_result(known))
-        if out is not None:
-            known.save(out)
-        kept = "" if out is None else f"; what was measured so far is in {out}"
-        print(f"steepest: stopped{kept}", file=sys.stderr)
-        return _INTERRUPTED
-    print(describe_result(result))
-    if out is not None:
-        print(f"\nNumbers: {out}")
-    return 0
+    return run_bench(bench, describe_result, out)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steepest.cli.arguments import add_quiet
+from steepest.cli.bench_run import run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.precision import Settings
 
 NAME = "precision"
 HELP = "what tf32 and bf16 do to the ranking by a trained model"
-
-_INTERRUPTED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,20 +66,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if out is not None:
         check_writable(out)
     bench = PrecisionBench(settings, show_progress(enabled=not arguments.quiet))
-    try:
-        result = bench.run(None if out is None else lambda known: known.save(out))
-    except KeyboardInterrupt:
-        known = bench.result()
-        print(describe_precision(known))
-        if out is not None:
-            known.save(out)
-        kept = "" if out is None else f"; what was measured so far is in {out}"
-        print(f"steepest: stopped{kept}", file=sys.stderr)
-        return _INTERRUPTED
-    print(describe_precision(result))
-    if out is not None:
-        print(f"\nNumbers: {out}")
-    return 0
+    return run_bench(bench, describe_precision, out)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

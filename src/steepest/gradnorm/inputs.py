@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -74,44 +74,33 @@ def count(inputs: Inputs) -> int:
     return len(tensors_of(inputs)[0])
 
 
+def each(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
+    """Return the batch with every tensor changed, in the same form."""
+    if isinstance(inputs, Tensor):
+        return change(inputs)
+    if isinstance(inputs, Mapping):
+        return {name: change(tensor) for name, tensor in inputs.items()}
+    return tuple(change(tensor) for tensor in inputs)
+
+
 def take(inputs: Inputs, rows: slice | Tensor) -> Inputs:
     """Return some of the samples of a batch."""
-    if isinstance(inputs, Tensor):
-        return inputs[rows]
-    if isinstance(inputs, Mapping):
-        return {name: tensor[rows] for name, tensor in inputs.items()}
-    return tuple(tensor[rows] for tensor in inputs)
+    return each(inputs, lambda tensor: tensor[rows])
 
 
 def move(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Inputs:
     """Return the batch on a device, numbers with a fraction in the model's precision."""
-
-    def moved(tensor: Tensor) -> Tensor:
-        return tensor.to(device, dtype if tensor.is_floating_point() else None)
-
-    if isinstance(inputs, Tensor):
-        return moved(inputs)
-    if isinstance(inputs, Mapping):
-        return {name: moved(tensor) for name, tensor in inputs.items()}
-    return tuple(moved(tensor) for tensor in inputs)
+    return each(inputs, lambda t: t.to(device, dtype if t.is_floating_point() else None))
 
 
 def detached(inputs: Inputs) -> Inputs:
     """Return the batch cut off from any graph it came from, and fit for a new one."""
-    if isinstance(inputs, Tensor):
-        return cut_off(inputs)
-    if isinstance(inputs, Mapping):
-        return {name: cut_off(tensor) for name, tensor in inputs.items()}
-    return tuple(cut_off(tensor) for tensor in inputs)
+    return each(inputs, cut_off)
 
 
 def cloned(inputs: Inputs) -> Inputs:
     """Return a copy of the batch."""
-    if isinstance(inputs, Tensor):
-        return inputs.clone()
-    if isinstance(inputs, Mapping):
-        return {name: tensor.clone() for name, tensor in inputs.items()}
-    return tuple(tensor.clone() for tensor in inputs)
+    return each(inputs, torch.clone)
 
 
 def cut_off(tensor: Tensor) -> Tensor:

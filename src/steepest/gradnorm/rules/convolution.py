@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,22 +20,7 @@ from steepest.gradnorm.shares import Dense, Share
 )  # fmt: skip
 def convolution(call: Call, g: Tensor) -> dict[str, Share]:
     """Convolution: a linear layer on the patches under the kernel, group by group."""
-    weight: Tensor = call["weight"]
-    dims = weight.ndim - 2
-    dilation = _each(call.get("dilation", 1), dims)
-    kernel = tuple(weight.shape[2:])
-    padding = _padding(call.get("padding", 0), kernel, dilation)
-    geometry = Geometry(
-        kernel, _each(call.get("stride", 1), dims), dilation, padding, call.get("groups", 1)
-    )
-    g = call.samples_first(g)
-    shares: dict[str, Share] = {}
-    if "weight" in call.wanted:
-        x = call.samples_first(call["input"])
-        shares["weight"] = Convolved(x, g, geometry, weight.shape)
-    if "bias" in call.wanted:
-        shares["bias"] = _bias(g)
-    return shares
+    return _shares(call, g, lambda x, g: (x, g))
 
 
 @rule(
@@ -43,22 +29,28 @@ def convolution(call: Call, g: Tensor) -> dict[str, Share]:
 )  # fmt: skip
 def transposed_convolution(call: Call, g: Tensor) -> dict[str, Share]:
     """Transposed convolution: a convolution with input and output changed over."""
+    return _shares(call, g, lambda x, g: (g, x))
+
+
+def _shares(
+    call: Call, g: Tensor, roles: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+) -> dict[str, Share]:
+    """Return what a call adds; ``roles`` says what the kernel moves over, and what comes out."""
     weight: Tensor = call["weight"]
-    dims = weight.ndim - 2
-    dilation = _each(call.get("dilation", 1), dims)
-    padding = tuple((p, p) for p in _each(call.get("padding", 0), dims))
+    kernel = tuple(weight.shape[2:])
+    dilation = _each(call.get("dilation", 1), len(kernel))
     geometry = Geometry(
-        tuple(weight.shape[2:]),
-        _each(call.get("stride", 1), dims),
+        kernel,
+        _each(call.get("stride", 1), len(kernel)),
         dilation,
-        padding,
+        _padding(call.get("padding", 0), kernel, dilation),
         call.get("groups", 1),
     )
     g = call.samples_first(g)
     shares: dict[str, Share] = {}
     if "weight" in call.wanted:
         x = call.samples_first(call["input"])
-        shares["weight"] = Convolved(g, x, geometry, weight.shape)
+        shares["weight"] = Convolved(*roles(x, g), geometry, weight.shape)
     if "bias" in call.wanted:
         shares["bias"] = _bias(g)
     return shares
