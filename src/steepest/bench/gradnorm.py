@@ -85,7 +85,7 @@ class GradnormBench:
         self._progress = progress
         self._clock = clock or choose_clock(settings.device, settings.threads)
         self._done: list[WorkloadResult] = []
-        self._current: _Session | None = None
+        self._current: _Contest | None = None
         self._complete = False
 
     def run(self, after_each: Callable[[BenchResult], None] | None = None) -> BenchResult:
@@ -97,7 +97,7 @@ class GradnormBench:
         settings = self._settings
         with numerics(settings.precision, settings.threads):
             for name in settings.workloads:
-                self._current = _Session(find_workload(name), settings, self._clock)
+                self._current = _Contest(find_workload(name), settings, self._clock)
                 self._current.measure(self._progress)
                 self._done.append(self._current.result())
                 self._current = None
@@ -125,7 +125,7 @@ class GradnormBench:
         )
 
 
-class _Session:
+class _Contest:
     """One workload under way."""
 
     def __init__(self, load: Workload, settings: Settings, clock: Clock) -> None:

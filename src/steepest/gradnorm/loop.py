@@ -15,6 +15,9 @@ from steepest.gradnorm.losses import RowLosses
 from steepest.memory import is_out_of_memory
 
 
+_PART = 2**22
+
+
 def squares_one_by_one(
     call: Callable[[Inputs], Any],
     inputs: Inputs,
@@ -56,8 +59,15 @@ def _squares_of(loss: Tensor, parameters: list[nn.Parameter], *, keep: bool) -> 
     grads = torch.autograd.grad(loss.sum(), parameters, retain_graph=keep, allow_unused=True)
     zero = torch.zeros((), dtype=torch.float64, device=loss.device)
     found: Sequence[Tensor | None] = grads
-    squares = [zero if g is None else g.to_dense().abs().double().square().sum() for g in found]
+    squares = [zero if g is None else square_in_double(g) for g in found]
     return torch.stack([s.to(loss.device) for s in squares])
+
+
+def square_in_double(gradient: Tensor) -> Tensor:
+    """Return the squared norm of a gradient, a part at a time: a copy in double would be large."""
+    dense = gradient.to_dense()
+    flat = (torch.view_as_real(dense) if dense.is_complex() else dense).flatten()
+    return torch.stack([part.double().square().sum() for part in flat.split(_PART)]).sum()
 
 
 def _explained(error: Exception, names: list[str]) -> Exception:

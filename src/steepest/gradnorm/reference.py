@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.loop import square_in_double
 from steepest.gradnorm.losses import Loss, resolve
 from steepest.gradnorm.norms import Norm, combine
 
@@ -46,4 +47,4 @@ def reference_norms(
 def _square(gradient: Tensor | None, like: Tensor) -> Tensor:
     if gradient is None:
         return torch.zeros((), dtype=torch.float64, device=like.device)
-    return gradient.to_dense().abs().double().square().sum()
+    return square_in_double(gradient)
