@@ -14,7 +14,6 @@ from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import RowLosses
 from steepest.memory import is_out_of_memory
 
-
 _PART = 2**22
 
 
@@ -67,7 +66,7 @@ def square_in_double(gradient: Tensor) -> Tensor:
     """Return the squared norm of a gradient, a part at a time: a copy in double would be large."""
     dense = gradient.to_dense()
     flat = (torch.view_as_real(dense) if dense.is_complex() else dense).flatten()
-    return torch.stack([part.double().square().sum() for part in flat.split(_PART)]).sum()
+    return torch.stack([part.double().square().sum() for part in torch.split(flat, _PART)]).sum()
 
 
 def _explained(error: Exception, names: list[str]) -> Exception:
