@@ -7,9 +7,12 @@ import copy
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import steepest
-from steepest.gradnorm import reference_norms
+from steepest.gradnorm import GradientNorms, reference_norms
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.losses import resolve
 from steepest.models import build
 from steepest.progress import SilentProgress
 from steepest.tasks import Classification
@@ -69,3 +72,48 @@ def test_scoring_moves_to_the_gpu_and_leaves_the_model_where_it_is():
     there = steepest.score(model, pool, "fisher-gradnorm", device="cuda", progress=False)
     np.testing.assert_allclose(there.values, here.values, rtol=5e-2)
     assert next(model.parameters()).device.type == "cpu"
+
+
+@pytest.fixture
+def small_net():
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 32, 3)]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(32 * 100, 7)).cuda().eval()
+
+
+def test_recorded_batches_equal_those_that_are_not(small_net):
+    recorded = GradientNorms(small_net, precision="fp32")
+    plain = GradientNorms(small_net, precision="fp32", graphs=False)
+    for seed in range(4):
+        x = torch.randn(16, 3, 12, 12, generator=torch.Generator().manual_seed(seed)).cuda()
+        torch.testing.assert_close(recorded(x), plain(x), rtol=1e-5, atol=0)
+        with torch.no_grad():  # Recordings must see weights that change in place.
+            small_net[0].weight.mul_(1.1)
+    assert any(recorded.engine._recorder._recordings.values())
+
+
+def test_the_kernels_of_a_gpu_agree_with_its_operators(small_net):
+    x = torch.randn(16, 3, 12, 12, generator=torch.Generator().manual_seed(5)).cuda()
+    engine = Engine(small_net, precision="fp32", graphs=False)
+    losses = resolve("entropy", None, len(x))
+    _, (fused,) = engine.squared_norms(x, losses)
+    engine.routes.kernels = False
+    _, (plain,) = engine.squared_norms(x, losses)
+    torch.testing.assert_close(fused, plain, rtol=1e-5, atol=0)
+
+
+def test_after_a_measurement_training_can_still_be_recorded(small_net):
+    x = torch.randn(16, 3, 12, 12, generator=torch.Generator().manual_seed(6)).cuda()
+    norms = GradientNorms(small_net)
+    for _ in range(3):
+        norms(x)
+    parameters, stream = list(small_net.parameters()), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.autograd.grad(small_net(x).sum(), parameters)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        torch.autograd.grad(small_net(x).sum(), parameters)
+    graph.replay()
+    torch.cuda.synchronize()
