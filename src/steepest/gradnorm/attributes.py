@@ -9,6 +9,8 @@ from typing import Any
 from torch import nn
 
 _CONTAINERS = (dict, list, set)
+_OWN = frozenset(vars(nn.Module())) - {"_buffers"}
+"""What every module has, and no forward pass changes; a buffer may be set in one."""
 
 
 @contextmanager
@@ -18,7 +20,11 @@ def attributes_restored(model: nn.Module) -> Iterator[None]:
     A model that keeps what it computed from its parameters would otherwise keep our stand-ins.
     """
     saved = {
-        module: {name: (value, _contents(value)) for name, value in vars(module).items()}
+        module: {
+            name: (value, _contents(value))
+            for name, value in vars(module).items()
+            if name not in _OWN
+        }
         for module in model.modules()
     }
     try:
@@ -26,7 +32,7 @@ def attributes_restored(model: nn.Module) -> Iterator[None]:
     finally:
         for module, attributes in saved.items():
             now = vars(module)
-            for name in now.keys() - attributes.keys():
+            for name in now.keys() - attributes.keys() - _OWN:
                 del now[name]
             for name, (value, contents) in attributes.items():
                 if now.get(name) is not value:
