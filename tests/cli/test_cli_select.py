@@ -117,7 +117,7 @@ def test_an_option_of_the_strategy_reaches_it(photos, workshop, capsys):
     pool = ImageFolder(photos)
     picks = steepest.select(small_model(), pool, K, options={"norm": "tensor-sum"}, progress=False)
     loaded = steepest.Selection.load(workshop / "picks.csv")
-    assert loaded.options == {"norm": "tensor-sum"}
+    assert loaded.options == {"norm": "tensor-sum", "layers": "all"}
     assert loaded.ids == picks.ids
     assert loaded.scores == pytest.approx(picks.scores)
 
