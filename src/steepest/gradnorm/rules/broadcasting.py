@@ -14,7 +14,7 @@ _T = torch.Tensor
 @rule(
     torch.add, _T.add, _T.add_, torch.sub, _T.sub, _T.sub_, torch.rsub, _T.__rsub__,
     torch.mul, _T.mul, torch.div, _T.div, _T.__rtruediv__, torch.true_divide, _T.true_divide,
-    torch.maximum, _T.maximum, torch.minimum, _T.minimum, torch.pow, _T.pow,
+    torch.maximum, _T.maximum, torch.minimum, _T.minimum, torch.pow, _T.pow, _T.__pow__,
     arguments="input other",
 )  # fmt: skip
 def elementwise(call: Call, g: Tensor) -> dict[str, Share]:
