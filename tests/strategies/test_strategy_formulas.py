@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random as stdlib_random
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -227,3 +228,19 @@ def test_drawn_labels_estimate_expected_gradient_length_without_bias(net, points
     ]
     error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
     assert (np.abs(np.mean(drawn, axis=0) - exact) < 4 * error + 1e-12).all()
+
+
+@pytest.mark.parametrize("name", ["expected-gradnorm", "egl"])
+def test_a_training_loss_need_not_be_hashable(name, net, points):
+    @dataclass
+    class Doubled:
+        factor: float
+
+        def __call__(self, logits, targets):
+            return self.factor * F.cross_entropy(logits, targets, reduction="none")
+
+    class Task(Classification):
+        training_loss = Doubled(2.0)
+
+    plain = score(net, points, name)
+    np.testing.assert_allclose(score(net, points, name, task=Task(4)), 2 * plain, rtol=1e-9)

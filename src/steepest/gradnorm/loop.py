@@ -14,7 +14,7 @@ from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import RowLosses
 from steepest.memory import is_out_of_memory
 
-_PART = 2**22
+_PART = 2**19
 
 
 def squares_one_by_one(

@@ -7,7 +7,8 @@ For dense outputs [N, C, ...] a sample's loss is the mean over its positions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -133,6 +134,21 @@ def one_label_each(logits: Tensor) -> Tensor:
             f"{list(logits.shape)}: use 'entropy-gradnorm' for dense outputs"
         )
     return logits
+
+
+def one_per_loss(
+    build: Callable[[TrainingLoss], RowLosses],
+) -> Callable[[TrainingLoss], RowLosses]:
+    """Let a builder return the same function for the same training loss, batch after batch.
+
+    A GPU then knows that what it does can be recorded.
+    """
+    remembered = lru_cache(maxsize=1)(build)
+
+    def built(training_loss: TrainingLoss) -> RowLosses:
+        return (remembered if isinstance(training_loss, Hashable) else build)(training_loss)
+
+    return built
 
 
 def resolve(loss: Loss, targets: Tensor | None, total: int, *, checked: bool = True) -> RowLosses:

@@ -77,6 +77,7 @@ class GradientNorms:
         _check_number("verify", verify, least=0)
         self._loss, self._norm, self._verify = loss, norm, verify
         self._microbatch = microbatch
+        self._halves = False
         self._label_free: RowLosses | None = None
         clock = None
         if autotune:
@@ -155,8 +156,10 @@ class GradientNorms:
         losses = self._label_free
         if targets is not None or losses is None:
             losses = resolve(self._loss, targets, batches.count(inputs))
-            # The same function for every batch tells a GPU that what it does can be recorded.
-            self._label_free = losses if targets is None else None
+            # The same function for every batch tells a GPU that what it does can be recorded. A
+            # loss of the user's own may have changed since.
+            named = targets is None and isinstance(self._loss, str)
+            self._label_free = losses if named else None
         _, (squares,) = self.engine.squared_norms(inputs, losses)
         return squares
 
@@ -174,8 +177,6 @@ class GradientNorms:
                 self._smaller(1, error)
             self._halves = True
         return total if self._microbatch is None else int(self._microbatch)
-
-    _halves = False
 
     def _smaller(self, tried: int, error: BaseException) -> int:
         """Return half as many samples, or raise if that is not wanted or not possible."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -16,6 +15,7 @@ from steepest.gradnorm.losses import (
     TrainingLoss,
     each_label,
     one_label_each,
+    one_per_loss,
     pointwise_cross_entropy,
 )
 from steepest.gradnorm.norms import SampleNorm, combine
@@ -57,7 +57,7 @@ class ExpectedGradientLength(Strategy):
                 lambda out, rows: self._drawn(batch, loss, out, rows), self.layers
             )
             return torch.stack([combine(table, self.norm) for table in tables]).mean(0)
-        tables = batch.squared_norms(_losses_under(loss), self.layers)
+        tables = batch.squared_norms(_losses(loss), self.layers)
         lengths = torch.stack([combine(table, self.norm) for table in tables], dim=1)
         return (batch.logits.double().softmax(1).to(lengths.device) * lengths).sum(1)
 
@@ -77,9 +77,8 @@ class ExpectedGradientLength(Strategy):
         return [loss(logits, labels[:, draw]) for draw in range(self.draws)]
 
 
-@lru_cache(maxsize=1)
-def _losses_under(training_loss: TrainingLoss) -> RowLosses:
-    # The same function for all batches: a GPU then knows that what it does can be recorded.
+@one_per_loss
+def _losses(training_loss: TrainingLoss) -> RowLosses:
     def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
         return each_label(logits_of(outputs), training_loss)
 

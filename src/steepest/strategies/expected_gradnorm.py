@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import RowLosses, TrainingLoss, expected, pointwise_cross_entropy
+from steepest.gradnorm.losses import (
+    RowLosses,
+    TrainingLoss,
+    expected,
+    one_per_loss,
+    pointwise_cross_entropy,
+)
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch, Layers
@@ -37,13 +42,12 @@ class ExpectedGradnorm(Strategy):
     def score(self, batch: Batch) -> Tensor:
         """Return gradient norms [N]."""
         training_loss = batch.training_loss or pointwise_cross_entropy
-        (squares,) = batch.squared_norms(_losses_under(training_loss), self.layers)
+        (squares,) = batch.squared_norms(_losses(training_loss), self.layers)
         return combine(squares, self.norm)
 
 
-@lru_cache(maxsize=1)
-def _losses_under(training_loss: TrainingLoss) -> RowLosses:
-    # The same function for all batches: a GPU then knows that what it does can be recorded.
+@one_per_loss
+def _losses(training_loss: TrainingLoss) -> RowLosses:
     def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
         return [expected(logits_of(outputs), training_loss)]
 
