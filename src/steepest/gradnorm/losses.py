@@ -7,7 +7,7 @@ For dense outputs [N, C, ...] a sample's loss is the mean over its positions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -146,7 +146,10 @@ def one_per_loss(
     remembered = lru_cache(maxsize=1)(build)
 
     def built(training_loss: TrainingLoss) -> RowLosses:
-        return (remembered if isinstance(training_loss, Hashable) else build)(training_loss)
+        try:
+            return remembered(training_loss)
+        except TypeError:  # It has no hash, as mutable dataclasses have none.
+            return build(training_loss)
 
     return built
 
