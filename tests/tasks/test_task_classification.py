@@ -58,7 +58,9 @@ def test_predictions_are_the_most_likely_classes():
 
 def test_metrics_are_plain_numbers_by_name():
     logits = torch.tensor([[9.0, 0, 0], [9.0, 0, 0], [0, 0, 9.0], [0, 0, 9.0]])
-    metrics = Classification(3, 0.2, (1.0, 2.0, 3.0)).metrics(logits, torch.tensor([0, 2, 2, 2]))
+    metrics = Classification(3, 0.2, (1.0, 2.0, 3.0)).metrics(
+        [(logits, torch.tensor([0, 2, 2, 2]))]
+    )
     assert metrics["accuracy"] == 0.75
     assert metrics["per_class_accuracy"] == [1.0, None, pytest.approx(2 / 3)]
     plain = functional.cross_entropy(logits, torch.tensor([0, 2, 2, 2])).item()
@@ -66,7 +68,7 @@ def test_metrics_are_plain_numbers_by_name():
 
 
 def test_a_confident_mistake_has_a_finite_loss():
-    metrics = Classification(2).metrics(torch.tensor([[-500.0, 500.0]]), torch.tensor([0]))
+    metrics = Classification(2).metrics([(torch.tensor([[-500.0, 500.0]]), torch.tensor([0]))])
     assert metrics["loss"] == pytest.approx(1000.0)
 
 
@@ -75,7 +77,7 @@ def test_a_confident_mistake_has_a_finite_loss():
     [
         (torch.zeros(2, 4), torch.tensor([0, 1]), r"not \[N, 3\]"),
         (torch.zeros(2), torch.tensor([0, 1]), r"not \[N, 3\]"),
-        (torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), r"not \[N, 3\]"),
+        (torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), "no samples"),
         (torch.zeros(2, 3), torch.tensor([0]), "targets are"),
         (torch.zeros(2, 3), torch.tensor([0, 3]), "outside 0..2"),
         (torch.zeros(2, 3), torch.tensor([0, -1]), "outside 0..2"),
@@ -83,7 +85,7 @@ def test_a_confident_mistake_has_a_finite_loss():
 )
 def test_metrics_of_parts_that_do_not_match_are_refused(logits, targets, message):
     with pytest.raises(InputError, match=message):
-        Classification(3).metrics(logits, targets)
+        Classification(3).metrics([(logits, targets)])
 
 
 @pytest.mark.parametrize(

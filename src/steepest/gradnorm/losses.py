@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ Loss = str | Callable[..., Tensor]
 
 RowLosses = Callable[[Any, slice], list[Tensor]]
 """Maps a model's outputs for some rows of the batch to one or more losses, each [N]."""
+
+T = TypeVar("T")
 
 TrainingLoss = Callable[[Tensor, Tensor], Tensor]
 """Maps logits [N, C, ...] and targets [N, ...] to the loss of every label [N, ...]."""
@@ -136,20 +138,18 @@ def one_label_each(logits: Tensor) -> Tensor:
     return logits
 
 
-def one_per_loss(
-    build: Callable[[TrainingLoss], RowLosses],
-) -> Callable[[TrainingLoss], RowLosses]:
-    """Let a builder return the same function for the same training loss, batch after batch.
+def one_per_task(build: Callable[[T], RowLosses]) -> Callable[[T], RowLosses]:
+    """Let a builder return the same function for the same task, batch after batch.
 
     A GPU then knows that what it does can be recorded.
     """
-    remembered = lru_cache(maxsize=1)(build)
+    remembered: Callable[[Any], RowLosses] = lru_cache(maxsize=1)(build)
 
-    def built(training_loss: TrainingLoss) -> RowLosses:
+    def built(task: T) -> RowLosses:
         try:
-            return remembered(training_loss)
+            return remembered(task)
         except TypeError:  # It has no hash, as mutable dataclasses have none.
-            return build(training_loss)
+            return build(task)
 
     return built
 

@@ -29,7 +29,8 @@ from steepest.scoring.scores import Scores
 from steepest.seeds import SampleId
 from steepest.selection import random_subset
 from steepest.strategies import Batch, Needs, Strategy, create
-from steepest.tasks.base import Task
+from steepest.strategies.batch import CROSS_ENTROPY
+from steepest.tasks.base import Losses, Task
 
 BatchSize = int | Literal["auto"]
 
@@ -63,7 +64,7 @@ def score(
         labelled: Ids to leave out because they carry a label already.
         subset: Score only a random subset of this size (the paper takes 10 · k).
         seed: Seeds every draw; draws are keyed by sample id.
-        task: Whose training loss ``expected-gradnorm`` and ``egl`` use; default cross-entropy.
+        task: Whose losses are used, with labels and without; default cross-entropy.
         batch_size: Samples in flight; ``"auto"`` picks one for the device. The scores do not
             depend on it.
         precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` (GPUs may
@@ -86,13 +87,13 @@ def score(
     shown = show_progress(enabled=progress) if isinstance(progress, bool) else progress
     names = [samples.ids[p] for p in positions]
     scored_by = fingerprint(model)
+    known: Losses = CROSS_ENTROPY if task is None else task
     with evaluating(model):
         engine = Engine(model, precision=precision) if Needs.GRADIENTS in chosen.needs else None
 
         def batch_of(rows: Sequence[SampleId], inputs: Inputs) -> Batch:
-            loss = None if task is None else task.training_loss
             inputs = batches.move(inputs, where, kind)
-            return Batch(rows, inputs, model=model, engine=engine, seed=seed, training_loss=loss)
+            return Batch(rows, inputs, model=model, engine=engine, seed=seed, task=known)
 
         if chosen.needs == Needs.NOTHING:
             values = chosen.score(batch_of(names, torch.empty(len(names)))).numpy()

@@ -13,11 +13,16 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs, logits_of
 from steepest.gradnorm.last_layer import last_layer_squares
-from steepest.gradnorm.losses import RowLosses, TrainingLoss
+from steepest.gradnorm.losses import RowLosses
 from steepest.seeds import SampleId
+from steepest.tasks.base import Losses
 
 Layers = Literal["all", "last"]
 """Which parameters a gradient is taken over: all that train, or those of the last layer."""
+
+
+CROSS_ENTROPY = Losses()
+"""The losses of a task that nothing is said of."""
 
 
 class Batch:
@@ -31,7 +36,7 @@ class Batch:
         model: The model in eval mode.
         engine: Measures gradients; None for strategies that did not declare to need them.
         seed: Seeds every draw, keyed by sample id.
-        training_loss: The task's own per-sample loss, or None for plain cross-entropy.
+        task: The task's losses; by default cross-entropy.
     """
 
     def __init__(
@@ -42,11 +47,11 @@ class Batch:
         model: nn.Module,
         engine: Engine | None = None,
         seed: int = 0,
-        training_loss: TrainingLoss | None = None,
+        task: Losses = CROSS_ENTROPY,
     ) -> None:
         self.ids = ids
         self.seed = seed
-        self.training_loss = training_loss
+        self.task = task
         self._inputs = inputs
         self._model = model
         self._engine = engine
@@ -57,7 +62,7 @@ class Batch:
 
     @property
     def logits(self) -> Tensor:
-        """The model's logits [N, C, ...], detached."""
+        """Logits of the model's predictions [N, C, ...], one distribution at each position."""
         if self._logits is None:
             with torch.no_grad():
                 self._keep(batches.call(self._model, self._inputs))
@@ -83,7 +88,7 @@ class Batch:
         return squares
 
     def _keep(self, outputs: Any) -> None:  # noqa: ANN401
-        self._logits = logits_of(outputs).detach()
+        self._logits = self.task.distributions(logits_of(outputs).detach())
         if len(self._logits) != len(self.ids):
             raise ModelError(
                 f"the model returned {len(self._logits)} rows of logits for {len(self.ids)} samples"

@@ -10,18 +10,12 @@ from torch import Tensor
 
 from steepest.errors import InputError
 from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import (
-    RowLosses,
-    TrainingLoss,
-    each_label,
-    one_label_each,
-    one_per_loss,
-    pointwise_cross_entropy,
-)
+from steepest.gradnorm.losses import RowLosses, each_label, one_label_each, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.seeds import keyed_uniform
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch, Layers
+from steepest.tasks.base import Losses
 
 
 @strategy("egl")
@@ -51,35 +45,28 @@ class ExpectedGradientLength(Strategy):
 
     def score(self, batch: Batch) -> Tensor:
         """Return expected gradient lengths [N]."""
-        loss = batch.training_loss or pointwise_cross_entropy
         if self.draws:
             tables = batch.squared_norms(
-                lambda out, rows: self._drawn(batch, loss, out, rows), self.layers
+                lambda out, rows: self._drawn(batch, out, rows), self.layers
             )
             return torch.stack([combine(table, self.norm) for table in tables]).mean(0)
-        tables = batch.squared_norms(_losses(loss), self.layers)
+        tables = batch.squared_norms(_losses(batch.task), self.layers)
         lengths = torch.stack([combine(table, self.norm) for table in tables], dim=1)
         return (batch.logits.double().softmax(1).to(lengths.device) * lengths).sum(1)
 
-    def _drawn(
-        self,
-        batch: Batch,
-        loss: TrainingLoss,
-        outputs: Any,  # noqa: ANN401
-        rows: slice,
-    ) -> list[Tensor]:
+    def _drawn(self, batch: Batch, outputs: Any, rows: slice) -> list[Tensor]:  # noqa: ANN401
         """Return the training loss [N] under each label drawn."""
-        logits = one_label_each(logits_of(outputs)).double()
+        logits = one_label_each(batch.task.distributions(logits_of(outputs))).double()
         uniform = keyed_uniform(batch.seed, "egl labels", batch.ids[rows], columns=self.draws)
         up_to = logits.detach().softmax(1).cumsum(1)
         drawn = torch.searchsorted(up_to, torch.from_numpy(uniform).to(up_to) * up_to[:, -1:])
         labels = drawn.clamp_max(logits.shape[1] - 1)
-        return [loss(logits, labels[:, draw]) for draw in range(self.draws)]
+        return [batch.task.training_loss(logits, labels[:, draw]) for draw in range(self.draws)]
 
 
-@one_per_loss
-def _losses(training_loss: TrainingLoss) -> RowLosses:
+@one_per_task
+def _losses(task: Losses) -> RowLosses:
     def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
-        return each_label(logits_of(outputs), training_loss)
+        return each_label(task.distributions(logits_of(outputs)), task.training_loss)
 
     return losses

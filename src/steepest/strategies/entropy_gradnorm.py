@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import entropy
+from steepest.gradnorm.losses import RowLosses, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch, Layers
+from steepest.tasks.base import Losses
 
 
 @strategy("entropy-gradnorm")
@@ -37,10 +38,13 @@ class EntropyGradnorm(Strategy):
 
     def score(self, batch: Batch) -> Tensor:
         """Return gradient norms [N]."""
-        (squares,) = batch.squared_norms(_losses, self.layers)
+        (squares,) = batch.squared_norms(_losses(batch.task), self.layers)
         return combine(squares, self.norm)
 
 
-def _losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
-    # One function for all batches: a GPU then knows that what it does can be recorded.
-    return [entropy(logits_of(outputs))]
+@one_per_task
+def _losses(task: Losses) -> RowLosses:
+    def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
+        return [task.entropy(logits_of(outputs))]
+
+    return losses

@@ -8,16 +8,11 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import (
-    RowLosses,
-    TrainingLoss,
-    expected,
-    one_per_loss,
-    pointwise_cross_entropy,
-)
+from steepest.gradnorm.losses import RowLosses, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch, Layers
+from steepest.tasks.base import Losses
 
 
 @strategy("expected-gradnorm")
@@ -41,14 +36,13 @@ class ExpectedGradnorm(Strategy):
 
     def score(self, batch: Batch) -> Tensor:
         """Return gradient norms [N]."""
-        training_loss = batch.training_loss or pointwise_cross_entropy
-        (squares,) = batch.squared_norms(_losses(training_loss), self.layers)
+        (squares,) = batch.squared_norms(_losses(batch.task), self.layers)
         return combine(squares, self.norm)
 
 
-@one_per_loss
-def _losses(training_loss: TrainingLoss) -> RowLosses:
+@one_per_task
+def _losses(task: Losses) -> RowLosses:
     def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
-        return [expected(logits_of(outputs), training_loss)]
+        return [task.expected_loss(logits_of(outputs))]
 
     return losses

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from steepest.errors import InputError
 from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import each_label
+from steepest.gradnorm.losses import RowLosses, each_label, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.seeds import keyed_uniform
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch, Layers
+from steepest.tasks.base import Losses
 
 
 @strategy("fisher-gradnorm")
@@ -46,7 +47,7 @@ class FisherGradnorm(Strategy):
     def score(self, batch: Batch) -> Tensor:
         """Return root Fisher traces [N]."""
         if self.draws == 0:
-            tables = batch.squared_norms(_each_label, self.layers)
+            tables = batch.squared_norms(_each_label(batch.task), self.layers)
             weights = batch.logits.double().softmax(1)
             squares = torch.stack(tables, dim=1)
             return combine((weights[:, :, None].to(squares) * squares).sum(1), self.norm)
@@ -57,7 +58,7 @@ class FisherGradnorm(Strategy):
 
     def _projections(self, batch: Batch, outputs: Any, rows: slice) -> list[Tensor]:  # noqa: ANN401
         """Return one loss v·z [N] per draw, v constant with covariance Σ at each position."""
-        logits = logits_of(outputs).double()
+        logits = batch.task.distributions(logits_of(outputs)).double()
         p = logits.detach().softmax(1)
         positions = logits[0, 0].numel()
         uniform = keyed_uniform(
@@ -73,5 +74,9 @@ class FisherGradnorm(Strategy):
         return losses
 
 
-def _each_label(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
-    return each_label(logits_of(outputs))
+@one_per_task
+def _each_label(task: Losses) -> RowLosses:
+    def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
+        return each_label(task.distributions(logits_of(outputs)))
+
+    return losses

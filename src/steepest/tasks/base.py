@@ -1,38 +1,99 @@
-"""What a task is: a loss to train by, predictions, and metrics."""
+"""What a task is: a loss to train by, losses without labels, predictions, and metrics."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from torch import Tensor
 
+from steepest.gradnorm import losses
+from steepest.pool.values import Label
 from steepest.registry import Registry
 
 Metric = float | list[float | None]
 """One number, or one for each class with ``None`` where the class does not occur."""
 
+Batches = Iterable[tuple[Tensor, Tensor]]
+"""Logits and targets of some samples at a time."""
 
-class Task(ABC):
+
+class Losses:
+    """Cross-entropy, and what can be said without labels: one distribution at each position.
+
+    A model gives N samples C logits each, or C logits at each of a sample's positions: the pixels
+    of an image, the labels that it may or may not have. A sample's loss is the mean over its
+    positions, whatever their number.
+    """
+
+    def distributions(self, logits: Tensor) -> Tensor:
+        """Return logits whose softmax over dimension 1 are the predictions [N, C, ...]."""
+        return logits
+
+    def pointwise_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the loss of each position [N, ...].
+
+        Args:
+            logits: Of distributions [N, C, ...].
+            targets: Class indices [N, ...].
+        """
+        return losses.pointwise_cross_entropy(logits, targets)
+
+    def training_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return each sample's loss [N]; the trainer takes the mean."""
+        pointwise = self.pointwise_loss(self.distributions(logits), targets)
+        return pointwise.flatten(1).mean(1) if pointwise.ndim > 1 else pointwise
+
+    def entropy(self, logits: Tensor) -> Tensor:
+        """Return the mean entropy of each sample's predictions [N]."""
+        return losses.entropy(self.distributions(logits))
+
+    def expected_loss(self, logits: Tensor) -> Tensor:
+        """Return the training loss in expectation over the predictions [N].
+
+        Where positions are labelled apart from each other, the expectation over all label maps is
+        the mean of the positions' expectations.
+        """
+        logits = self.distributions(logits)
+        loss = self.training_loss if logits.ndim == 2 else self.pointwise_loss
+        return losses.expected(logits, loss)
+
+
+class Task(Losses, ABC):
     """What is learnt from the labels.
 
     Attributes:
         name: The name it is found by.
+        headline: The metric that comparisons are about; higher is better.
+        per_class: The metric that holds one number for each class.
+        classes: The number of classes.
     """
 
     name: ClassVar[str]
-
-    @abstractmethod
-    def training_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return each sample's loss [N]; the trainer takes the mean."""
+    headline: ClassVar[str] = "accuracy"
+    per_class: ClassVar[str] = "per_class_accuracy"
+    classes: int
 
     @abstractmethod
     def predictions(self, logits: Tensor) -> Tensor:
         """Return what the model says, without a reduction over samples."""
 
     @abstractmethod
-    def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, Metric]:
-        """Return how good the predictions are, by metric."""
+    def metrics(self, batches: Batches) -> dict[str, Metric]:
+        """Return how good the predictions of all batches together are, by metric.
+
+        Raises:
+            InputError: If there is no sample, or logits and targets do not match.
+        """
+
+    @abstractmethod
+    def targets(self, labels: Sequence[Label]) -> Tensor:
+        """Return a pool's labels as what ``training_loss`` takes [N, ...].
+
+        Raises:
+            InputError: If a label is none of this task's.
+        """
 
 
 TASKS: Registry[type[Task]] = Registry("task", "steepest.tasks")

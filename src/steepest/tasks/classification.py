@@ -1,8 +1,8 @@
-"""One class for each sample."""
+"""One class for each sample: an image, or a volume."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from steepest.errors import InputError
-from steepest.tasks.base import TASKS, Metric, Task
+from steepest.pool.values import Label
+from steepest.tasks.base import TASKS, Batches, Metric, Task
+from steepest.tasks.options import check_options, weighted_cross_entropy
 
 
 @TASKS.register("classification")
@@ -35,53 +37,53 @@ class Classification(Task):
     class_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.classes < 2:
-            raise InputError(f"classes is {self.classes}; a classification needs at least 2")
-        if not 0 <= self.label_smoothing < 1:
-            raise InputError(f"label_smoothing is {self.label_smoothing}; give 0 up to below 1")
-        if self.class_weights is None:
-            return
-        if len(self.class_weights) != self.classes:
-            raise InputError(f"{len(self.class_weights)} class_weights for {self.classes} classes")
-        usable = all(math.isfinite(w) and w >= 0 for w in self.class_weights)
-        if not usable or not any(self.class_weights):
-            raise InputError("class_weights must be finite, 0 or above, and not all 0")
+        check_options(self.classes, self.label_smoothing, self.class_weights)
 
-    def training_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+    def pointwise_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return each sample's cross-entropy [N], smoothed and weighted as asked for."""
-        loss = functional.cross_entropy(
-            logits, targets, reduction="none", label_smoothing=self.label_smoothing
-        )
-        if self.class_weights is None:
-            return loss
-        return loss * loss.new_tensor(self.class_weights)[targets]
+        return weighted_cross_entropy(logits, targets, self.label_smoothing, self.class_weights)
 
     def predictions(self, logits: Tensor) -> Tensor:
         """Return the most likely class of each sample [N]."""
         return logits.argmax(dim=1)
 
-    def metrics(self, logits: Tensor, targets: Tensor) -> dict[str, Metric]:
+    def metrics(self, batches: Batches) -> dict[str, Metric]:
         """Return accuracy, mean cross-entropy and the accuracy within each class.
 
         Args:
-            logits: [N, C].
-            targets: Class indices [N].
+            batches: Logits [B, C] and class indices [B].
 
         Raises:
-            InputError: If the shapes do not match or a target is not a class.
+            InputError: If there is no sample, shapes do not match or a target is not a class.
         """
-        self._check(logits, targets)
-        correct = (self.predictions(logits) == targets).double()
-        total = torch.bincount(targets, minlength=self.classes).tolist()
-        right = torch.bincount(targets, weights=correct, minlength=self.classes).tolist()
+        total = torch.zeros(self.classes, dtype=torch.float64)
+        right = torch.zeros(self.classes, dtype=torch.float64)
+        loss = 0.0
+        for logits, targets in batches:
+            self._check(logits, targets)
+            correct = (self.predictions(logits) == targets).double()
+            total += torch.bincount(targets, minlength=self.classes).cpu()
+            right += torch.bincount(targets, weights=correct, minlength=self.classes).cpu()
+            loss += functional.cross_entropy(logits.double(), targets, reduction="sum").item()
+        count = total.sum().item()
+        if not count:
+            raise InputError("there are no samples to measure the predictions on")
+        shares = zip(right.tolist(), total.tolist(), strict=True)
         return {
-            "accuracy": correct.mean().item(),
-            "loss": functional.cross_entropy(logits.double(), targets).item(),
-            "per_class_accuracy": [r / t if t else None for r, t in zip(right, total, strict=True)],
+            "accuracy": right.sum().item() / count,
+            "loss": loss / count,
+            "per_class_accuracy": [r / t if t else None for r, t in shares],
         }
 
+    def targets(self, labels: Sequence[Label]) -> Tensor:
+        """Return class indices [N]."""
+        strange = next((label for label in labels if not isinstance(label, int)), None)
+        if strange is not None:
+            raise InputError(f"label {strange!r} is not the number of a class")
+        return torch.tensor(labels, dtype=torch.long)
+
     def _check(self, logits: Tensor, targets: Tensor) -> None:
-        if logits.dim() != 2 or logits.shape[1] != self.classes or len(logits) == 0:
+        if logits.dim() != 2 or logits.shape[1] != self.classes:
             raise InputError(f"logits are {list(logits.shape)}, not [N, {self.classes}]")
         if targets.shape != logits.shape[:1]:
             raise InputError(f"targets are {list(targets.shape)} for {len(logits)} logits")

@@ -1,0 +1,111 @@
+"""Any number of classes for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from steepest.errors import InputError
+from steepest.pool.values import Label
+from steepest.tasks.base import TASKS, Batches, Metric, Task
+
+
+@TASKS.register("multi-label")
+@dataclass(frozen=True)
+class MultiLabel(Task):
+    """Binary cross-entropy: each class is there or not, whatever the others are.
+
+    A logit z of a class stands for the two logits (0, z) of *absent* and *present*, whose softmax
+    has the sigmoid of z. With the classes as positions, all that is said of distributions holds.
+
+    Attributes:
+        classes: The number of classes.
+
+    Raises:
+        InputError: If there is no class.
+    """
+
+    name: ClassVar[str] = "multi-label"
+    headline: ClassVar[str] = "mean_average_precision"
+    per_class: ClassVar[str] = "per_class_average_precision"
+
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.classes < 1:
+            raise InputError(f"classes is {self.classes}; a task needs at least 1")
+
+    def distributions(self, logits: Tensor) -> Tensor:
+        """Return logits of absent and present [N, 2, K] for logits of presence [N, K]."""
+        return torch.stack([torch.zeros_like(logits), logits], dim=1)
+
+    def training_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return each sample's mean binary cross-entropy [N] for targets [N, K]."""
+        pointwise = functional.binary_cross_entropy_with_logits(
+            logits, targets.to(logits.dtype), reduction="none"
+        )
+        return pointwise.mean(1)
+
+    def predictions(self, logits: Tensor) -> Tensor:
+        """Return which classes are more likely there than not [N, K]."""
+        return logits > 0
+
+    def metrics(self, batches: Batches) -> dict[str, Metric]:
+        """Return mean average precision, micro F1, exact matches, loss, and precision by class.
+
+        Args:
+            batches: Logits [B, K] and targets [B, K].
+
+        Raises:
+            InputError: If there is no sample, or shapes do not match.
+        """
+        parts = [(logits.double().cpu(), targets.bool().cpu()) for logits, targets in batches]
+        if not parts:
+            raise InputError("there are no samples to measure the predictions on")
+        logits, truth = (torch.cat(part) for part in zip(*parts, strict=True))
+        if logits.shape != truth.shape or logits.shape[1] != self.classes:
+            raise InputError(f"logits {list(logits.shape)} do not match {list(truth.shape)}")
+        said = self.predictions(logits)
+        hits = int((said & truth).sum())
+        claims = int(said.sum()) + int(truth.sum())
+        precisions = [_average_precision(logits[:, k], truth[:, k]) for k in range(self.classes)]
+        present = [p for p in precisions if p is not None]
+        return {
+            "mean_average_precision": sum(present) / len(present) if present else 0.0,
+            "micro_f1": 2 * hits / claims if claims else 1.0,
+            "exact_match": (said == truth).all(1).double().mean().item(),
+            "loss": self.training_loss(logits, truth).mean().item(),
+            "per_class_average_precision": list(precisions),
+        }
+
+    def targets(self, labels: Sequence[Label]) -> Tensor:
+        """Return which classes each sample has [N, K]; a label lists them."""
+        rows = torch.zeros(len(labels), self.classes, dtype=torch.bool)
+        for row, label in enumerate(labels):
+            listed = label if isinstance(label, list) else None
+            if listed is None or not all(0 <= c < self.classes for c in listed):
+                raise InputError(
+                    f"label {label!r} is no list of classes out of 0..{self.classes - 1}"
+                )
+            rows[row, listed] = True
+        return rows
+
+
+def _average_precision(scores: Tensor, truth: Tensor) -> float | None:
+    """Return the mean precision at each positive [N], equal scores taken together."""
+    positives = int(truth.sum())
+    if not positives:
+        return None
+    order = scores.argsort(descending=True, stable=True)
+    ranked, hits = scores[order], truth[order].double()
+    # The last place of each run of equal scores: a threshold cannot fall inside one.
+    last = torch.cat([ranked[1:] != ranked[:-1], torch.tensor([True])])
+    found = hits.cumsum(0)[last]
+    places = torch.arange(1, len(hits) + 1, dtype=torch.float64)[last]
+    steps = torch.diff(found, prepend=torch.zeros(1, dtype=torch.float64))
+    return float((steps * found / places).sum() / positives)
