@@ -27,7 +27,7 @@ def test_tables_equal_the_records(folder, table):
     for name in comparison.strategies:
         runs = [comparison.runs[name, seed] for seed in comparison.seeds]
         assert all([int(cell) for cell in head[1:]] == list(run.budgets) for run in runs)
-        mean = np.mean([run.accuracy for run in runs], axis=0)
+        mean = np.mean([run.curve(comparison.metric) for run in runs], axis=0)
         np.testing.assert_allclose(written[name], 100 * mean, atol=0.005001)
 
 

@@ -153,6 +153,6 @@ def test_a_wrong_number_of_outputs_is_refused(tmp_path, monkeypatch):
     def build(*_args):
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 12))
 
-    monkeypatch.setattr("steepest.experiment.loop.build", build)
+    monkeypatch.setattr("steepest.experiment.start.build", build)
     with pytest.raises(ModelError, match="12 outputs, but digits has 10 classes"):
         run(tmp_path)

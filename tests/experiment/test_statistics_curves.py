@@ -39,7 +39,7 @@ def test_nan_and_wrong_shapes_are_refused():
         mean_and_band([[0.5, np.nan]])
     with pytest.raises(InputError, match="shape"):
         mean_and_band([0.5, 0.6])
-    with pytest.raises(InputError, match="3 budgets for 2"):
+    with pytest.raises(InputError, match="3 budgets for 2 values"):
         aubc([1, 2, 3], [0.1, 0.2])
     with pytest.raises(InputError, match="do not increase"):
         aubc([1, 1], [0.1, 0.2])
@@ -58,9 +58,9 @@ def test_area_weighs_segments_by_their_width():
 
 
 def test_area_does_not_depend_on_the_unit_of_the_budget():
-    accuracy = [0.3, 0.6, 0.7, 0.9]
+    values = [0.3, 0.6, 0.7, 0.9]
     scaled = [b * 25 + 7 for b in BUDGETS]
-    assert aubc(BUDGETS, accuracy) == pytest.approx(aubc(scaled, accuracy))
+    assert aubc(BUDGETS, values) == pytest.approx(aubc(scaled, values))
 
 
 def test_labels_to_reach_lie_between_two_budgets():
@@ -83,11 +83,11 @@ def test_a_target_once_reached_stays_reached():
 
 
 @given(st.lists(st.floats(0, 1), min_size=4, max_size=4), st.floats(0, 1), st.floats(0, 1))
-def test_a_harder_target_never_takes_fewer_labels(accuracy, one, other):
+def test_a_harder_target_never_takes_fewer_labels(values, one, other):
     easy, hard = sorted((one, other))
-    needed = labels_to_reach(BUDGETS, accuracy, hard)
+    needed = labels_to_reach(BUDGETS, values, hard)
     if needed is not None:
-        first = labels_to_reach(BUDGETS, accuracy, easy)
+        first = labels_to_reach(BUDGETS, values, easy)
         assert first is not None
         assert first <= needed + 1e-9
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from steepest.errors import RunFolderError
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.statistics import aubc, summarise
+from steepest.tasks.base import TASKS, Task
 
 BUDGETS = (20, 40, 60)
 CURVES = {
@@ -29,7 +31,7 @@ def entry(cycle: int, accuracy: float, last: bool, budgets=BUDGETS) -> dict[str,
     }
 
 
-def comparison(curves=CURVES, missing=(), cut=()) -> Comparison:
+def comparison(curves=CURVES, missing=(), cut=(), config=None) -> Comparison:
     """Build runs; those in ``missing`` have not begun, those in ``cut`` lack the last cycle."""
     seeds = range(len(next(iter(curves.values()))))
     runs = {}
@@ -41,7 +43,48 @@ def comparison(curves=CURVES, missing=(), cut=()) -> Comparison:
             if (name, seed) in cut:
                 entries.pop()
             runs[name, seed] = Run(name, seed, tuple(entries))
-    return Comparison("test", tuple(curves), tuple(seeds), runs, config={})
+    return Comparison("test", tuple(curves), tuple(seeds), runs, config=config or {})
+
+
+def rename_metrics(made: Comparison, task: str, metric: str) -> Comparison:
+    """Let the task's own metric be what accuracy was, beside an accuracy that says otherwise."""
+    runs = {
+        key: replace(run, entries=tuple(
+            {**e, "metrics": {"accuracy": 1 - e["metrics"]["accuracy"],
+                              metric: e["metrics"]["accuracy"]}}
+            for e in run.entries
+        ))
+        for key, run in made.runs.items()
+    }  # fmt: skip
+    return replace(made, runs=runs, config={"task": {"name": task}})
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"), [("segmentation", "miou"), ("multi-label", "mean_average_precision")]
+)
+def test_every_number_follows_the_headline_metric_of_the_task(task, metric):
+    by_accuracy = summarise(comparison())
+    by_metric = summarise(rename_metrics(comparison(), task, metric))
+    assert (by_accuracy.metric, by_metric.metric) == ("accuracy", metric)
+    assert replace(by_metric, metric="accuracy") == by_accuracy
+
+
+@pytest.mark.parametrize("config", [{}, {"task": {}}, {"task": "segmentation"}, {"task": None}])
+def test_without_a_task_accuracy_counts(config):
+    assert summarise(comparison(config=config)).metric == "accuracy"
+
+
+def test_a_task_of_one_s_own_counts_by_what_it_says_or_else_by_accuracy(monkeypatch):
+    TASKS.names()
+    monkeypatch.setattr(TASKS, "_entries", dict(TASKS._entries))
+    TASKS.register("plain")(type("Plain", (Task,), {"name": "plain"}))
+    own = {"name": "own", "headline": "dice", "per_class": "dice_by_organ"}
+    TASKS.register("own")(type("Own", (Task,), own))
+    plain = comparison(config={"task": {"name": "plain"}})
+    assert (plain.metric, plain.per_class_metric) == ("accuracy", "per_class_accuracy")
+    made = rename_metrics(comparison(), "own", "dice")
+    assert (made.metric, made.per_class_metric) == ("dice", "dice_by_organ")
+    assert summarise(made).strategies == summarise(comparison()).strategies
 
 
 def test_every_strategy_is_summed_up_over_all_seeds():
@@ -53,7 +96,7 @@ def test_every_strategy_is_summed_up_over_all_seeds():
     assert margin.aubc.values == pytest.approx(areas)
     assert margin.aubc.mean == pytest.approx(np.mean(areas))
     assert margin.aubc.sd == pytest.approx(np.std(areas, ddof=1))
-    assert margin.final_accuracy.mean == pytest.approx((0.8 + 0.8 + 0.69) / 3)
+    assert margin.final_value.mean == pytest.approx((0.8 + 0.8 + 0.69) / 3)
     assert margin.curve.budgets == BUDGETS
     assert margin.curve.mean[1] == pytest.approx((0.7 + 0.72 + 0.61) / 3)
     assert margin.curve.low[1] < margin.curve.mean[1] < margin.curve.high[1]
@@ -84,8 +127,8 @@ def test_contrasts_hold_all_strategies_against_random_with_holm_per_measure():
     assert [(c.strategy, c.measure) for c in summary.contrasts] == [
         ("margin", "aubc"),
         ("entropy", "aubc"),
-        ("margin", "final_accuracy"),
-        ("entropy", "final_accuracy"),
+        ("margin", "final_value"),
+        ("entropy", "final_value"),
     ]
     for pair in (summary.contrasts[:2], summary.contrasts[2:]):
         raw = sorted(c.test.t_p for c in pair if c.test.t_p is not None)

@@ -19,14 +19,34 @@ SHAPES = {"random": (0.93, 70.0), "margin": (0.96, 52.0), "entropy-gradnorm": (0
 STRATEGIES = ("entropy-gradnorm", "margin", "random")
 
 
-def make_entry(strategy: str, seed: int, cycle: int, cycles: int) -> dict[str, Any]:
+def make_metrics(task: str, value: float, per_class: list[float | None]) -> dict[str, Any]:
+    """Make what a task records; its other metrics order the strategies the other way round."""
+    loss = round(1.2 - value, 4)
+    others: dict[str, tuple[str, dict[str, float], str]] = {
+        "classification": ("accuracy", {}, "per_class_accuracy"),
+        "segmentation": ("miou", {"pixel_accuracy": 1.5 - value}, "per_class_iou"),
+        "multi-label": (
+            "mean_average_precision",
+            {"exact_match": 1.1 - value, "micro_f1": 1.3 - value},
+            "per_class_average_precision",
+        ),
+    }
+    headline, more, by_class = others[task]
+    return {headline: value, **more, "loss": loss, by_class: per_class}
+
+
+def make_entry(
+    strategy: str, seed: int, cycle: int, cycles: int, task: str = "classification"
+) -> dict[str, Any]:
     """Make the record of one cycle; the first cycle is the same for all strategies."""
     start, step = 40, 20
     rng = np.random.default_rng([seed, cycle, zlib.crc32(strategy.encode()) if cycle else 0])
     labelled, last = start + cycle * step, cycle == cycles - 1
     top, scale = SHAPES.get(strategy, (0.94, 60.0)) if cycle else (0.93, 70.0)
-    accuracy = round(float(top - 0.6 * np.exp(-labelled / scale) + rng.normal(0, 0.006)), 4)
-    per_class = np.clip(accuracy + rng.normal(0, 0.04, 10), 0, 1).round(3).tolist()
+    value = round(float(top - 0.6 * np.exp(-labelled / scale) + rng.normal(0, 0.006)), 4)
+    per_class = np.clip(value + rng.normal(0, 0.04, 10), 0, 1).round(3).tolist()
+    if strategy == "margin":
+        per_class[0] = None
     ids = rng.choice(1297, 8 + step, replace=False).tolist()
     scores = np.sort(rng.gamma(2.0, 0.5, 16))[::-1].round(4).tolist()
     pairs = [{"id": i, "score": s} for i, s in zip(ids, scores, strict=False)]
@@ -38,12 +58,8 @@ def make_entry(strategy: str, seed: int, cycle: int, cycles: int) -> dict[str, A
         "labelled": labelled,
         "unlabelled": 1297 - labelled,
         "subset": 200,
-        "metrics": {
-            "accuracy": accuracy,
-            "loss": round(1.2 - accuracy, 4),
-            "per_class_accuracy": [None, *per_class[1:]] if strategy == "margin" else per_class,
-        },
-        "train_metrics": {"accuracy": 1.0, "loss": 0.01},
+        "metrics": make_metrics(task, value, per_class),
+        "train_metrics": make_metrics(task, 1.0, []),
         "selected": [] if last else ids[:step],
         "selected_scores": [] if last else scores[:step],
         "wanted": [] if last else pairs[:8],
@@ -64,12 +80,19 @@ def make_entry(strategy: str, seed: int, cycle: int, cycles: int) -> dict[str, A
     }
 
 
-def write_run(folder: Path, strategy: str, seed: int, cycles: int, done: int | None = None) -> Path:
+def write_run(
+    folder: Path,
+    strategy: str,
+    seed: int,
+    cycles: int,
+    done: int | None = None,
+    task: str = "classification",
+) -> Path:
     """Write the records of a run that has finished ``done`` of its cycles."""
     journal = Journal(folder / "records.jsonl")
     for cycle in range(cycles if done is None else done):
-        journal.append(make_entry(strategy, seed, cycle, cycles))
-    config = {"name": "one run", "data": {"name": "digits"}}
+        journal.append(make_entry(strategy, seed, cycle, cycles, task))
+    config = {"name": "one run", "data": {"name": "digits"}, "task": {"name": task}}
     (folder / "config.json").write_text(json.dumps(config))
     return folder
 
@@ -82,6 +105,7 @@ def write_comparison(
     *,
     name: str = "digits",
     data: str = "digits",
+    task: str = "classification",
     command: str = "steepest compare digits --seeds 3",
     cut: Collection[tuple[str, int]] = (),
     missing: Collection[tuple[str, int]] = (),
@@ -92,7 +116,7 @@ def write_comparison(
         "name": name,
         "strategies": list(strategies),
         "seeds": list(seeds),
-        "config": {"data": {"name": data}, "loop": {"cycles": cycles}},
+        "config": {"data": {"name": data}, "loop": {"cycles": cycles}, "task": {"name": task}},
         "command": command,
         "versions": {"steepest": "0.1.0", "torch": "2.13.0", "python": "3.11.7"},
     }
@@ -102,5 +126,5 @@ def write_comparison(
             if (strategy, seed) not in missing:
                 done = cycles - 1 if (strategy, seed) in cut else cycles
                 run = folder / "runs" / strategy / f"seed-{seed}"
-                write_run(run, strategy, seed, cycles, done)
+                write_run(run, strategy, seed, cycles, done, task)
     return folder

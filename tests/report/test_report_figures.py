@@ -54,19 +54,30 @@ def test_means_and_bands_are_those_of_the_summary(comparison):
     assert len(axes.collections) == 3
 
 
-def test_the_axis_stays_within_what_accuracy_can_be():
-    def run(seed, accuracy):
+def compare_flat_curves(*values: float) -> Comparison:
+    """Make a comparison of one strategy, whose runs do not learn."""
+    runs = {}
+    for seed, value in enumerate(values):
         entries = tuple(make_entry("random", seed, cycle, 2) for cycle in range(2))
         for entry in entries:
-            entry["metrics"] = {"accuracy": accuracy}
-        return Run("random", seed, entries)
+            entry["metrics"] = {"accuracy": value}
+        runs["random", seed] = Run("random", seed, entries)
+    return Comparison("wide", ("random",), tuple(range(len(values))), runs, config={})
 
-    runs = {("random", 0): run(0, 0.2), ("random", 1): run(1, 0.9)}
-    comparison = Comparison("wide", ("random",), (0, 1), runs, config={})
+
+def test_the_axis_stays_within_what_shares_can_be():
+    comparison = compare_flat_curves(0.2, 0.9)
     summary = summarise(comparison)
     assert summary.strategies[0].curve.low[0] < -1
     low, high = draw_learning_curves(comparison, summary).axes[0].get_ylim()
     assert (low, high) == (-0.02, 1.02)
+
+
+def test_the_axis_shows_values_that_are_no_shares():
+    comparison = compare_flat_curves(-3.0, 7.0)
+    low, high = draw_learning_curves(comparison, summarise(comparison)).axes[0].get_ylim()
+    assert low < -3
+    assert high > 7
 
 
 def test_strategies_differ_without_colour():

@@ -12,19 +12,37 @@ from fake_runs import make_entry, write_comparison
 from PIL import Image
 
 from steepest import datasets
+from steepest.datasets.streamed import Streamed
 from steepest.errors import DataError
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.report import read_comparison
-from steepest.report.gallery import LARGEST_SIDE, Pictures, gallery
+from steepest.report.gallery import Pictures, gallery
+from steepest.report.picture import LARGEST_SIDE
 
 CONFIG = {"data": {"name": "fake"}}
 
 
+class Watched:
+    """Reads images of one shade each, and remembers which."""
+
+    draws = 0
+
+    def __init__(self, broken=()) -> None:
+        self.read: list[int] = []
+        self.broken = broken
+
+    def __call__(self, row, draw):
+        assert draw is None
+        self.read.append(row)
+        if row in self.broken:
+            raise DataError(f"image {row} is damaged")
+        return torch.full((1, 4, 4), row, dtype=torch.uint8)
+
+
 def fake_data(monkeypatch, images, ids=None) -> None:
-    loaded = SimpleNamespace(
-        classes=("x", "y"), train_images=torch.from_numpy(images), ids=ids or range(len(images))
-    )
-    monkeypatch.setattr(datasets, "load", lambda name, root=None: loaded)
+    images = torch.from_numpy(images) if isinstance(images, np.ndarray) else images
+    loaded = SimpleNamespace(classes=("x", "y"), train_images=images, ids=ids or range(len(images)))
+    monkeypatch.setattr(datasets, "load", lambda name, root=None, options=None, limit=None: loaded)
 
 
 def decode(uri: str):
@@ -61,6 +79,56 @@ def test_large_pictures_are_made_small(monkeypatch):
     assert decode(uri).shape == (LARGEST_SIDE, LARGEST_SIDE // 2, 3)
 
 
+def test_only_the_samples_that_are_shown_are_read(monkeypatch):
+    reader = Watched()
+    fake_data(monkeypatch, Streamed(reader, 1_000_000, (1, 4, 4), torch.uint8))
+    pictures = Pictures(CONFIG)
+    assert reader.read == []
+    uri = pictures.uri(200)
+    assert uri is not None
+    assert decode(uri).tolist() == [[200] * 4] * 4
+    assert pictures.uri(200) == uri
+    assert pictures.uri(1_000_000) is None
+    assert reader.read == [200]
+
+
+def wanting(*samples) -> Comparison:
+    """Make a comparison whose one cycle wanted these samples."""
+    entry = make_entry("margin", 0, 0, 2)
+    entry |= {"wanted": [{"id": s, "score": 1.0} for s in samples], "unwanted": []}
+    run = Run("margin", 0, (entry,))
+    return Comparison("x", ("margin",), (0,), {("margin", 0): run}, CONFIG)
+
+
+def test_a_sample_that_cannot_be_read_leaves_the_others_their_pictures(monkeypatch):
+    fake_data(monkeypatch, Streamed(Watched(broken=[5, 6]), 9, (1, 4, 4), torch.uint8))
+    page = gallery(wanting(4, 5, 6, 7), Pictures(CONFIG))
+    assert page.count("<img ") == 2
+    assert "Some pictures are missing" in page
+    assert "(image 5 is damaged)" in page
+    assert '<span class="id">5</span>' in page
+
+
+def test_samples_that_cannot_be_read_at_all_are_listed(monkeypatch):
+    fake_data(monkeypatch, Streamed(Watched(broken=range(9)), 9, (1, 4, 4), torch.uint8))
+    page = gallery(wanting(4, 5), Pictures(CONFIG))
+    assert "<img" not in page
+    assert "Ids only: the pictures need the data (image 4 is damaged)" in page
+
+
+def test_the_data_set_gets_its_options(monkeypatch):
+    given = []
+
+    def load(name, root=None, options=None, limit=None):
+        given.append((name, options, limit))
+        return SimpleNamespace(classes=(), train_images=torch.zeros(1, 1, 2, 2), ids=range(1))
+
+    monkeypatch.setattr(datasets, "load", load)
+    assert Pictures({"data": {"name": "fake", "options": {"size": 8}, "limit": 6}}).problem == ""
+    Pictures(CONFIG)
+    assert given == [("fake", {"size": 8}, 6), ("fake", None, None)]
+
+
 def test_the_gallery_shows_the_first_seed_of_each_strategy(tmp_path):
     comparison = read_comparison(write_comparison(tmp_path, seeds=(4, 7), cycles=3))
     page = gallery(comparison, Pictures(comparison.config))
@@ -81,7 +149,7 @@ def test_the_gallery_shows_the_first_seed_of_each_strategy(tmp_path):
 
 
 def test_without_the_data_ids_are_listed(monkeypatch):
-    def fail(name, root=None):
+    def fail(name, root=None, options=None, limit=None):
         raise DataError("files of <fake> are missing")
 
     monkeypatch.setattr(datasets, "load", fail)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from fake_runs import make_entry
 
@@ -44,6 +46,15 @@ def test_labels_needed_are_told_with_n():
 def test_a_target_never_reached_is_said():
     text = words({"random": [BASE] * 2, "margin": [BASE - 0.1] * 2})
     assert "margin did not reach random's final accuracy within 100 labels (n = 2 seeds)" in text
+
+
+def test_every_sentence_names_the_metric_of_the_comparison():
+    for lift in (LIFT, -LIFT):
+        summary = summarise(compare({"random": [BASE] * 2, "margin": [BASE + lift] * 2}))
+        text = " ".join(headline(replace(summary, metric="miou")))
+        assert "random's final mean IoU with" in text
+        assert "margin's mean IoU, averaged over the curve (AUBC), is 0.1" in text
+        assert "accuracy" not in text
 
 
 def test_a_target_reached_in_some_seeds_names_them():

@@ -93,6 +93,34 @@ def test_an_entry_that_is_no_record_is_refused(tmp_path, change, said):
         read_comparison(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("task", "metric"), [("segmentation", "miou"), ("multi-label", "mean_average_precision")]
+)
+def test_a_record_without_the_metric_of_its_task_is_refused(tmp_path, task, metric):
+    folder = write_comparison(tmp_path, ("margin",), seeds=(0,), cycles=2, task=task)
+    assert read_comparison(folder).metric == metric
+    path = folder / "comparison.json"
+    path.write_text(path.read_text().replace(task, "classification"))
+    with pytest.raises(JournalError, match="entry 1 has no finite accuracy; restore"):
+        read_comparison(folder)
+
+
+def test_a_task_that_is_not_known_counts_by_accuracy(tmp_path):
+    folder = write_comparison(tmp_path, ("margin",), seeds=(0,), cycles=2)
+    path = folder / "comparison.json"
+    path.write_text(path.read_text().replace('"classification"', '"my own"'))
+    comparison = read_comparison(folder)
+    assert (comparison.metric, comparison.per_class_metric) == ("accuracy", "per_class_accuracy")
+
+
+def test_an_unknown_task_without_accuracy_asks_for_its_module(tmp_path):
+    folder = write_comparison(tmp_path, ("margin",), seeds=(0,), cycles=2, task="segmentation")
+    path = folder / "comparison.json"
+    path.write_text(path.read_text().replace('"segmentation"', '"my own"'))
+    with pytest.raises(JournalError, match="import the module that registers task 'my own'"):
+        read_comparison(folder)
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"strategies": 3, "seeds": [0]}', '{"seeds": [0]}'])
 def test_a_damaged_description_is_refused(tmp_path, text):
     (tmp_path / "comparison.json").write_text(text)

@@ -22,7 +22,7 @@ from typing import Any
 
 from steepest.devices import choose_device
 from steepest.errors import InputError, RunFolderError, SteepestError
-from steepest.experiment.config import Config
+from steepest.experiment.config import Config, completed
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.folder import count_lines, count_records, first_difference
 from steepest.experiment.loop import Experiment
@@ -198,8 +198,9 @@ def _describe(config: Config, runs: Sequence[Run], out: Path, command: str) -> N
     seeds = list(dict.fromkeys(run.config.seed for run in runs))
     if path.exists():
         found = _read(path)
-        if found["config"] != common:
-            difference = first_difference(found["config"], common)
+        known = json.loads(json.dumps(completed(found["config"])))
+        if known != common:
+            difference = first_difference(known, common)
             raise RunFolderError(
                 f"{out} holds a comparison of another configuration ({difference}): "
                 "choose another --out"

@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from steepest.datasets.base import DATASETS
-from steepest.errors import ConfigError, UnknownNameError
+from steepest.datasets.base import check_options
+from steepest.errors import ConfigError, SteepestError, UnknownNameError
 from steepest.models.base import MODELS
 from steepest.strategies import create
 from steepest.tables import from_table, to_table
@@ -29,6 +29,15 @@ class DataPart:
     """The data set."""
 
     name: str = field(metadata=_help("the data set"))
+    options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
+    limit: int | None = field(
+        default=None,
+        metadata=_help("use so many training and test samples at most, the same in every run"),
+    )
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"[data] limit must be at least 1, not {self.limit}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +45,13 @@ class ModelPart:
     """The model."""
 
     name: str = field(metadata=_help("a built-in model, or package.module:factory"))
+    options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
+    weights: str | None = field(
+        default=None, metadata=_help("a file of weights that every fresh model begins with")
+    )
+    layers: tuple[str, ...] = field(
+        default=(), metadata=_help("take only these layers from the file; default all")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +117,10 @@ class Config:
     device: str = field(default="auto", metadata=_help("cpu, cuda, cuda:1 … or auto"))
     threads: int = field(
         default=1,
-        metadata=_help("CPU threads of one run; more are faster for large nets, and round anew"),
+        metadata=_help(
+            "CPU threads of one run, no more than there are cores; more are faster for large nets, "
+            "and round anew"
+        ),
     )
     data: DataPart = field(metadata=_help("the data set"))
     model: ModelPart = field(metadata=_help("the model"))
@@ -114,7 +133,7 @@ class Config:
         # Names and options are checked before anything long begins.
         create(self.strategy.name, self.strategy.options)
         TASKS.get(self.task.name)
-        DATASETS.get(self.data.name)
+        check_options(self.data.name, self.data.options)
         if ":" not in self.model.name:
             MODELS.get(self.model.name)
         if self.threads < 1:
@@ -140,12 +159,19 @@ def presets() -> list[str]:
     return sorted(p.name[: -len(".toml")] for p in folder.iterdir() if p.name.endswith(".toml"))
 
 
-def load_config(source: str | Path, changes: Sequence[str] = ()) -> Config:
+VARIANTS = ("fast", "smoke")
+"""Tables in which a configuration says what to change for a quick look, and for a mere trial."""
+
+
+def load_config(
+    source: str | Path, changes: Sequence[str] = (), variant: str | None = None
+) -> Config:
     """Read a configuration.
 
     Args:
         source: The path of a TOML file, or the name of a preset.
         changes: Settings that replace those of the file, such as ``"training.epochs=5"``.
+        variant: ``"fast"`` or ``"smoke"``, to change what the table of that name says first.
 
     Raises:
         ConfigError: If the file is missing or not valid.
@@ -156,9 +182,34 @@ def load_config(source: str | Path, changes: Sequence[str] = ()) -> Config:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from error
+    variants = {name: table.pop(name, None) for name in VARIANTS}
+    if variant is not None:
+        if variant not in VARIANTS:
+            raise UnknownNameError("variant", variant, VARIANTS)
+        if not isinstance(variants[variant], dict):
+            raise ConfigError(f"{source} has no table [{variant}]: it says what to make smaller")
+        _merge(table, variants[variant])
     for change in changes:
         _change(table, change)
     return from_table(Config, table)
+
+
+def completed(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a stored configuration with settings that it does not know yet at their defaults."""
+    try:
+        return from_table(Config, table).to_table()
+    except SteepestError:
+        return table  # Of another version: then the difference is worth telling.
+
+
+def _merge(table: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Put changes in place, table by table; options are replaced as a whole."""
+    for key, value in changes.items():
+        inside = table.get(key)
+        if isinstance(value, dict) and isinstance(inside, dict) and key != "options":
+            _merge(inside, value)
+        else:
+            table[key] = value
 
 
 def _read(source: str | Path) -> str:

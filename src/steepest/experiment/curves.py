@@ -52,39 +52,39 @@ def mean_and_band(curves: npt.ArrayLike, confidence: float = 0.95) -> Band:
     return Band(mean, mean - half, mean + half, n)
 
 
-def aubc(budgets: npt.ArrayLike, accuracy: npt.ArrayLike) -> float:
+def aubc(budgets: npt.ArrayLike, values: npt.ArrayLike) -> float:
     """Return the area under the budget curve, normalised.
 
     ``sum_i (b[i+1] - b[i]) * (a[i] + a[i+1]) / 2`` divided by ``b[last] - b[first]``: the mean
-    height of the curve, so a constant accuracy ``a`` gives ``a`` whatever the budgets are. A
+    height of the curve, so a constant value ``a`` gives ``a`` whatever the budgets are. A
     curve of a single point is as high as that point.
 
     Args:
         budgets: Numbers of labels, strictly increasing [B].
-        accuracy: Accuracy at each budget [B].
+        values: The metric at each budget [B]; higher is better.
     """
-    b, a = _curve(budgets, accuracy)
+    b, a = _curve(budgets, values)
     if b.size == 1:
         return float(a[0])
     steps = np.diff(b)
     return float((steps * (a[1:] + a[:-1]) / 2.0).sum() / steps.sum())
 
 
-def labels_to_reach(budgets: npt.ArrayLike, accuracy: npt.ArrayLike, target: float) -> float | None:
+def labels_to_reach(budgets: npt.ArrayLike, values: npt.ArrayLike, target: float) -> float | None:
     """Return the first budget at which the curve has reached the target.
 
-    The curve is the running maximum of the accuracy, joined by straight lines: a model that
+    The curve is the running maximum of the values, joined by straight lines: a model that
     was once good enough stays so, since the earlier model can be kept.
 
     Args:
         budgets: Numbers of labels, strictly increasing [B].
-        accuracy: Accuracy at each budget [B].
-        target: Accuracy to reach.
+        values: The metric at each budget [B]; higher is better.
+        target: Value to reach.
 
     Returns:
         The number of labels, between two budgets as a rule, or None if it is never reached.
     """
-    b, a = _curve(budgets, accuracy)
+    b, a = _curve(budgets, values)
     best = np.maximum.accumulate(a)
     if best[-1] < target:
         return None
@@ -96,22 +96,22 @@ def labels_to_reach(budgets: npt.ArrayLike, accuracy: npt.ArrayLike, target: flo
 
 
 def labels_saved(
-    budgets: npt.ArrayLike, accuracy: npt.ArrayLike, baseline: npt.ArrayLike
+    budgets: npt.ArrayLike, values: npt.ArrayLike, baseline: npt.ArrayLike
 ) -> tuple[float | None, ...]:
-    """Return, per seed, the labels saved on the way to the baseline's final accuracy.
+    """Return, per seed, the labels saved on the way to the baseline's final value.
 
-    ``b[last] - labels_to_reach(budgets, accuracy[s], baseline[s, last])``: each seed has its own
+    ``b[last] - labels_to_reach(budgets, values[s], baseline[s, last])``: each seed has its own
     target, that of the baseline with the same initial set and weights.
 
     Args:
         budgets: Numbers of labels, strictly increasing [B].
-        accuracy: The strategy's curves [S, B].
+        values: The strategy's curves [S, B].
         baseline: The baseline's curves, seed by seed [S, B].
 
     Returns:
         Labels saved [S]; None for a seed that never reaches its target.
     """
-    own = _finite(accuracy, "accuracy", dimensions=2)
+    own = _finite(values, "values", dimensions=2)
     other = _finite(baseline, "baseline", dimensions=2)
     if own.shape != other.shape:
         raise InputError(f"curves of {own.shape} and {other.shape}: give the same seeds to both")
@@ -120,11 +120,11 @@ def labels_saved(
     return tuple(None if labels is None else last - labels for labels in needed)
 
 
-def _curve(budgets: npt.ArrayLike, accuracy: npt.ArrayLike) -> tuple[Floats, Floats]:
+def _curve(budgets: npt.ArrayLike, values: npt.ArrayLike) -> tuple[Floats, Floats]:
     b = _finite(budgets, "budgets", dimensions=1)
-    a = _finite(accuracy, "accuracy", dimensions=1)
+    a = _finite(values, "values", dimensions=1)
     if b.size != a.size:
-        raise InputError(f"{b.size} budgets for {a.size} accuracies: give one of each per cycle")
+        raise InputError(f"{b.size} budgets for {a.size} values: give one of each per cycle")
     if np.any(np.diff(b) <= 0):
         raise InputError("budgets do not increase: give them in the order they were labelled")
     return b, a

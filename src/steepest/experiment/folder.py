@@ -15,13 +15,14 @@ from typing import Any
 from torch import nn
 
 from steepest.errors import RunFolderError
-from steepest.experiment.config import Config
+from steepest.experiment.config import Config, completed
 from steepest.experiment.record import Record
 from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.journal import Journal, read_journal
 from steepest.models.weights import load_weights, save_weights
 from steepest.pool import FileLock, Pool
 from steepest.seeds import SampleId
+from steepest.training.checkpoint import Checkpoint
 
 
 class RunFolder:
@@ -67,10 +68,15 @@ class RunFolder:
         """Restore the weights that a cycle ended with."""
         load_weights(model, self._weights(cycle))
 
+    def checkpoint(self) -> Checkpoint:
+        """Return where a training keeps its state until its cycle is committed."""
+        return Checkpoint(self.path / "training.safetensors")
+
     def commit(self, record: Record, *, keep_all_weights: bool) -> None:
         """Write a cycle's record; from here on the cycle has happened."""
         self._journal.append(record.to_table())
         self.records.append(record)
+        self.checkpoint().clear()
         if not keep_all_weights and record.cycle > 0:
             self._weights(record.cycle - 1).unlink(missing_ok=True)
 
@@ -109,6 +115,7 @@ def _check_owner(path: Path, config: Config) -> None:
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{stored} is damaged: choose another --out") from error
     wanted = json.loads(json.dumps(config.to_table()))
+    found = json.loads(json.dumps(completed(found)))
     if found != wanted:
         raise RunFolderError(
             f"{path} holds a run of another configuration ({first_difference(found, wanted)}): "

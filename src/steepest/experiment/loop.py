@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from steepest.datasets import ImageSet, load
+from steepest.datasets import Images, ImageSet
+from steepest.datasets.limit import take
+from steepest.datasets.sealed import Labels
 from steepest.devices import choose_device
-from steepest.errors import ConfigError, ModelError
+from steepest.errors import ModelError
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.measure import Measurement, measured
+from steepest.experiment.parts import check_budget, load_data, make_task
 from steepest.experiment.record import Cost, Record, Wish
-from steepest.experiment.start import starting_model
-from steepest.experiment.views import pool_view
+from steepest.experiment.start import fresh_model, starting_model
+from steepest.experiment.views import pool_view, scored_at_once
 from steepest.labelling import Labeller, OracleLabeller
 from steepest.labelling.apply import apply
-from steepest.models import build
 from steepest.models.fingerprint import fingerprint
 from steepest.pool import Pool, State
 from steepest.progress import Progress, SilentProgress
@@ -30,9 +33,8 @@ from steepest.scoring.select import choose
 from steepest.seeds import SampleId, derive
 from steepest.selection import random_subset, top_k
 from steepest.strategies import create
-from steepest.tables import from_table
-from steepest.tasks.base import TASKS, Metric, Task
-from steepest.training import fit, predict_logits
+from steepest.tasks.base import Metric
+from steepest.training import Checkpoint, evaluate, fit, predict_logits
 
 _SHOWN = 8
 """How many of the most and least wanted samples a record keeps."""
@@ -64,12 +66,12 @@ class Experiment:
         self.config = config
         self.out = Path(out)
         self.device = choose_device(config.device)
-        self.data = load(config.data.name) if data is None else data
+        self.data = load_data(config) if data is None else data
         self.strategy = create(config.strategy.name, config.strategy.options)
-        self.task = _make_task(config, self.data)
+        self.task = make_task(config, self.data)
         self._labeller = labeller
         self._progress = progress or SilentProgress()
-        _check_budget(config, self.data)
+        check_budget(config, self.data)
         self._check_model()
 
     def run(self, deadline: float | None = None) -> list[Record]:
@@ -81,7 +83,7 @@ class Experiment:
         """
         folder = RunFolder(self.out, self.config)
         threads = torch.get_num_threads()
-        torch.set_num_threads(self.config.threads)
+        torch.set_num_threads(min(self.config.threads, os.cpu_count() or 1))
         try:
             with folder.open_pool(self.data.ids) as pool:
                 self._cycles(folder, pool, deadline)
@@ -100,9 +102,8 @@ class Experiment:
             if deadline is not None and _expected_end(folder.records, loop.k) > deadline:
                 return
             model = starting_model(self.config, self.data, folder, cycle, previous=model)
-            ids, labels = _labelled(pool)
             with measured(self.device) as training:
-                self._fit(model, ids, labels, cycle)
+                self._fit(model, pool, cycle, folder.checkpoint())
             with measured(self.device) as scoring:
                 last = cycle + 1 == loop.cycles
                 scores = None if last else self._score(model, pool, cycle)
@@ -134,12 +135,13 @@ class Experiment:
         open_ids = [i for i in ids if pool.state(i) == State.QUERIED]
         apply(pool, labeller.label(open_ids), cycle=cycle, who=labeller.name)
 
-    def _fit(self, model: nn.Module, ids: list[int], labels: Tensor, cycle: int) -> None:
+    def _fit(self, model: nn.Module, pool: Pool, cycle: int, checkpoint: Checkpoint) -> None:
+        images, targets = self._labelled(pool)
         fit(
             model,
             self.task,
-            self.data.train_images[ids],
-            labels,
+            images,
+            targets,
             self.config.training,
             mean=self.data.mean,
             std=self.data.std,
@@ -147,6 +149,7 @@ class Experiment:
             seed=derive(self.config.seed, "training", cycle),
             device=self.device,
             progress=self._progress,
+            checkpoint=checkpoint,
         )
 
     def _score(self, model: nn.Module, pool: Pool, cycle: int) -> Scores:
@@ -158,26 +161,40 @@ class Experiment:
             subset=self.config.loop.candidates,
             seed=derive(self.config.seed, "selection", cycle),
             task=self.task,
+            batch_size=scored_at_once(self.data, self.device),
             progress=self._progress,
         )
 
-    def _metrics(self, model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Metric]:
-        return self.task.metrics(self._predict(model, images), labels)
+    def _labelled(self, pool: Pool) -> tuple[Images, Labels]:
+        """Return the labelled samples in the order of the pool, and what is known of them."""
+        ids, labels = pool.labelled()
+        rows = [int(i) for i in ids]
+        images = take(self.data.train_images, rows)
+        if self.data.train_labels.dense:
+            return images, self.data.train_labels.unseal_rows(rows, "maps of labelled samples")
+        return images, self.task.targets(labels)
 
-    def _predict(self, model: nn.Module, images: Tensor) -> Tensor:
+    def _metrics(self, model: nn.Module, images: Images, labels: Labels) -> dict[str, Metric]:
         mean, std = self.data.mean, self.data.std
-        return predict_logits(model, images, mean=mean, std=std, device=self.device)
+        return evaluate(model, self.task, images, labels, mean=mean, std=std, device=self.device)
 
     def _check_model(self) -> None:
-        """Let a fresh model look at two images, so that misfits show before anything begins."""
-        classes = len(self.data.classes)
-        channels = self.data.train_images.shape[1]
-        model = build(self.config.model.name, classes, channels, self.config.seed)
-        outputs = self._predict(model, self.data.train_images[:2]).shape[1]
-        if outputs != classes:
+        """Let a fresh model look at two samples, so that misfits show before anything begins."""
+        data, classes = self.data, len(self.data.classes)
+        model = fresh_model(self.config.model, data, self.config.seed)
+        images = data.train_images[:2]
+        logits = predict_logits(model, images, mean=data.mean, std=data.std, device=self.device)
+        if logits.shape[1] != classes:
             raise ModelError(
-                f"the model has {outputs} outputs, but {self.data.name} has {classes} classes: "
+                f"the model has {logits.shape[1]} outputs, but {data.name} has {classes} classes: "
                 "give the model that many outputs"
+            )
+        wanted = images.shape[2:] if data.train_labels.dense else ()
+        if logits.shape[2:] != wanted:
+            said = "one label for each pixel" if wanted else "one label for each sample"
+            raise ModelError(
+                f"the model gives logits {list(logits.shape)} for images {list(images.shape)}, but "
+                f"{data.name} has {said}: choose a model for that"
             )
 
     def _record(
@@ -190,18 +207,18 @@ class Experiment:
         training: Measurement,
         scoring: Measurement,
     ) -> Record:
-        ids, labels = _labelled(pool)
+        images, targets = self._labelled(pool)
         wanted, unwanted = _extremes(scores)
         return Record(
             cycle=cycle,
             strategy=self.strategy.name,
             options=self.strategy.options(),
             seed=self.config.seed,
-            labelled=len(ids),
+            labelled=len(images),
             unlabelled=pool.counts()[State.UNLABELLED],
             subset=0 if scores is None else len(scores),
             metrics=self._metrics(model, self.data.test_images, self.data.test_labels),
-            train_metrics=self._metrics(model, self.data.train_images[ids], labels),
+            train_metrics=self._metrics(model, images, targets),
             selected=() if selection is None else selection.ids,
             selected_scores=() if selection is None else selection.scores,
             wanted=wanted,
@@ -229,12 +246,6 @@ def _expected_end(records: Sequence[Record], k: int) -> float:
     return time.time() + spent + (0 if last.scoring is None else last.scoring.seconds)
 
 
-def _labelled(pool: Pool) -> tuple[list[int], Tensor]:
-    """Return the labelled rows in the order of the pool, and their labels."""
-    ids, labels = pool.labelled()
-    return [int(i) for i in ids], torch.tensor(labels, dtype=torch.long)
-
-
 def _extremes(scores: Scores | None) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
     if scores is None:
         return (), ()
@@ -244,18 +255,3 @@ def _extremes(scores: Scores | None) -> tuple[tuple[Wish, ...], tuple[Wish, ...]
         return tuple(Wish(id=scores.ids[i], score=float(scores.values[i])) for i in best)
 
     return wishes(scores.values), wishes(-scores.values)
-
-
-def _make_task(config: Config, data: ImageSet) -> Task:
-    options = {"classes": len(data.classes), **config.task.options}
-    return from_table(TASKS.get(config.task.name), options, f"task {config.task.name!r}")
-
-
-def _check_budget(config: Config, data: ImageSet) -> None:
-    loop = config.loop
-    budget = loop.initial + loop.k * (loop.cycles - 1)
-    if budget > len(data.ids):
-        raise ConfigError(
-            f"[loop] asks for {budget} labels, but {data.name} has {len(data.ids)} samples: "
-            "lower initial, k or cycles"
-        )

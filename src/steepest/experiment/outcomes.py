@@ -11,10 +11,32 @@ import numpy.typing as npt
 
 from steepest.errors import RunFolderError
 from steepest.journal import Entry
+from steepest.tasks.base import TASKS, Task
 
 Floats = npt.NDArray[np.float64]
 
 BASELINE = "random"
+
+
+def task_name(config: Mapping[str, Any]) -> str:
+    """Return the name of a configuration's task; classification if it names none."""
+    part = config.get("task")
+    name = part.get("name") if isinstance(part, Mapping) else None
+    return str(name or "classification")
+
+
+def headline_metric(task: str) -> str:
+    """Return the key of the metric that a task's comparisons are about; higher is better.
+
+    A task that is not registered, such as a user's own that has not been imported, counts by what
+    tasks have in common.
+    """
+    return TASKS.get(task).headline if task in TASKS.names() else Task.headline
+
+
+def per_class_metric(task: str) -> str:
+    """Return the key of a task's metric that holds one number for each class."""
+    return TASKS.get(task).per_class if task in TASKS.names() else Task.per_class
 
 
 @dataclass(frozen=True)
@@ -41,10 +63,9 @@ class Run:
         """Numbers of labels at each cycle [B]."""
         return np.array([entry["labelled"] for entry in self.entries], dtype=np.float64)
 
-    @property
-    def accuracy(self) -> Floats:
-        """Test accuracy at each cycle [B]."""
-        values = [entry["metrics"]["accuracy"] for entry in self.entries]
+    def curve(self, metric: str) -> Floats:
+        """Return a metric on the test set at each cycle [B]."""
+        values = [entry["metrics"][metric] for entry in self.entries]
         return np.array(values, dtype=np.float64)
 
 
@@ -72,6 +93,16 @@ class Comparison:
     command: str = ""
     versions: Mapping[str, Any] | None = None
     single: bool = False
+
+    @property
+    def metric(self) -> str:
+        """Key of the metric that counts: the headline of the task."""
+        return headline_metric(task_name(self.config))
+
+    @property
+    def per_class_metric(self) -> str:
+        """Key of the metric that holds one number for each class."""
+        return per_class_metric(task_name(self.config))
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -108,7 +139,7 @@ class Comparison:
         return tuple(run for run in runs if run.entries)
 
     def paired_curves(self) -> tuple[Floats, dict[str, Floats]]:
-        """Return the budgets [B] and each compared strategy's accuracies [S, B].
+        """Return the budgets [B] and each compared strategy's curves [S, B].
 
         Raises:
             RunFolderError: If the runs were not made at the same budgets.
@@ -125,5 +156,5 @@ class Comparison:
                         "rest: its records belong to another comparison; remove that run and "
                         "compare again"
                     )
-            curves[strategy] = np.stack([run.accuracy for run in runs])
+            curves[strategy] = np.stack([run.curve(self.metric) for run in runs])
         return budgets, curves

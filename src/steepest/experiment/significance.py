@@ -101,7 +101,7 @@ def holm(pvalues: Sequence[float | None]) -> tuple[float | None, ...]:
     return tuple(adjusted)
 
 
-def penalty_matrix(accuracy: Mapping[str, npt.ArrayLike], alpha: float = 0.05) -> Floats:
+def penalty_matrix(curves: Mapping[str, npt.ArrayLike], alpha: float = 0.05) -> Floats:
     """Return how often each strategy beats each other one.
 
     ``P[i, j]`` is the share of budgets at which ROW i is significantly better than COLUMN j:
@@ -111,23 +111,23 @@ def penalty_matrix(accuracy: Mapping[str, npt.ArrayLike], alpha: float = 0.05) -
     (lower is better). Differences without any spread over seeds count as no win.
 
     Args:
-        accuracy: Curves [S, B] of each strategy: the same seeds, the same budgets.
+        curves: Values [S, B] of each strategy: the same seeds, the same budgets.
         alpha: Level of each test; there is no correction for their number.
 
     Returns:
         Shares in [0, 1] with a zero diagonal [K, K], in the order of the mapping.
     """
-    curves = [np.asarray(curve, dtype=np.float64) for curve in accuracy.values()]
-    shape = curves[0].shape if curves else ()
-    if len(shape) != 2 or any(curve.shape != shape for curve in curves):
+    arrays = [np.asarray(curve, dtype=np.float64) for curve in curves.values()]
+    shape = arrays[0].shape if arrays else ()
+    if len(shape) != 2 or any(array.shape != shape for array in arrays):
         raise InputError("curves of different shapes: give the same seeds and budgets to all")
     if shape[0] < 2 or shape[1] < 2:
         raise InputError(
             f"{shape[0]} seeds and {shape[1]} budgets: the penalty matrix needs two of each"
         )
-    matrix = np.zeros((len(curves), len(curves)))
-    for i, row in enumerate(curves):
-        for j, column in enumerate(curves):
+    matrix = np.zeros((len(arrays), len(arrays)))
+    for i, row in enumerate(arrays):
+        for j, column in enumerate(arrays):
             if i != j:
                 matrix[i, j] = _wins((row - column)[:, 1:].T, alpha).mean()
     return matrix
@@ -165,7 +165,7 @@ def _signed_rank_p(differences: Floats) -> float:
     """
     from scipy import stats
 
-    # Equal steps of accuracy differ in their last bits once subtracted; ranks must not see it.
+    # Equal steps of a metric differ in their last bits once subtracted; ranks must not see it.
     sizes = np.round(differences, 12)
     sizes = sizes[sizes != 0]
     if sizes.size == 0:

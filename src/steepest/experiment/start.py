@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import nn
 
 from steepest.datasets import ImageSet
-from steepest.experiment.config import Config
+from steepest.experiment.config import Config, ModelPart
 from steepest.experiment.folder import RunFolder
 from steepest.models import build
+from steepest.models.weights import load_weights
 from steepest.seeds import derive
 
 
@@ -39,9 +42,17 @@ def starting_model(
     return _shrink_and_perturb(previous, fresh, config.loop.shrink, config.loop.perturb)
 
 
+def fresh_model(part: ModelPart, data: ImageSet, seed: int) -> nn.Module:
+    """Return a model that fits the data, with first weights by the seed or from a file."""
+    model = build(part.name, len(data.classes), data.channels, seed, part.options)
+    if part.weights is not None:
+        load_weights(model, Path(part.weights).expanduser(), layers=part.layers or None)
+    return model
+
+
 def _fresh_model(config: Config, data: ImageSet, cycle: int) -> nn.Module:
     seed = config.seed if cycle == 0 else derive(config.seed, "fresh weights", cycle)
-    return build(config.model.name, len(data.classes), data.train_images.shape[1], seed)
+    return fresh_model(config.model, data, seed)
 
 
 @torch.no_grad()

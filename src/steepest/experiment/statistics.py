@@ -35,6 +35,7 @@ __all__ = [
     "Contrast",
     "Curve",
     "LabelsSaved",
+    "Measure",
     "PairedTest",
     "Penalty",
     "Spread",
@@ -53,6 +54,9 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
+Measure = Literal["aubc", "final_value"]
+"""What strategies are held against each other in."""
+
 CONFIDENCE = 0.95
 ALPHA = 0.05
 
@@ -68,7 +72,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean accuracy and its confidence interval at each budget, all [B]."""
+    """Mean of the metric and its confidence interval at each budget, all [B]."""
 
     budgets: tuple[int, ...]
     mean: tuple[float, ...]
@@ -78,7 +82,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class LabelsSaved:
-    """Labels saved on the way to the baseline's final accuracy.
+    """Labels saved on the way to the baseline's final value.
 
     Attributes:
         mean: Mean over the seeds that reached it, None if none did. Seeds that did not reach
@@ -98,9 +102,9 @@ class StrategySummary:
 
     Attributes:
         strategy: Its name.
-        curve: Mean accuracy with its band.
+        curve: Mean of the metric with its band.
         aubc: Normalised area under the budget curve.
-        final_accuracy: Accuracy at the last budget.
+        final_value: The metric at the last budget.
         labels_saved: Against the baseline; None for the baseline and without one.
         training_seconds: Training time of a whole run, None if it was not recorded.
         scoring_seconds: Scoring time of a whole run, None if it was not recorded.
@@ -110,7 +114,7 @@ class StrategySummary:
     strategy: str
     curve: Curve
     aubc: Spread
-    final_accuracy: Spread
+    final_value: Spread
     labels_saved: LabelsSaved | None
     training_seconds: Spread | None
     scoring_seconds: Spread | None
@@ -123,7 +127,7 @@ class Contrast:
 
     strategy: str
     baseline: str
-    measure: Literal["aubc", "final_accuracy"]
+    measure: Measure
     test: PairedTest
     t_p_holm: float | None
     wilcoxon_p_holm: float | None
@@ -156,6 +160,7 @@ class Summary:
 
     Attributes:
         name: What the comparison is called.
+        metric: Key of the metric that all of it is about; higher is better.
         n: Seeds the statistics rest on: those complete for all compared strategies.
         seeds: Those seeds.
         runs_complete: How many runs have come to their end.
@@ -168,6 +173,7 @@ class Summary:
     """
 
     name: str
+    metric: str
     n: int
     seeds: tuple[int, ...]
     runs_complete: int
@@ -195,6 +201,7 @@ def summarise(comparison: Comparison) -> Summary:
     )
     return Summary(
         name=comparison.name,
+        metric=comparison.metric,
         n=len(comparison.paired_seeds),
         seeds=comparison.paired_seeds,
         runs_complete=sum(run.complete for run in comparison.runs.values()),
@@ -221,7 +228,7 @@ def _strategy(
             high=tuple(band.high.tolist()),
         ),
         aubc=_spread(aubc(budgets, curve) for curve in own),
-        final_accuracy=_spread(own[:, -1].tolist()),
+        final_value=_spread(own[:, -1].tolist()),
         labels_saved=None if baseline is None else _saved(budgets, own, curves[baseline]),
         training_seconds=_seconds(runs, "training"),
         scoring_seconds=_seconds(runs, "scoring"),
@@ -260,7 +267,7 @@ def _contrasts(
     if reference is None or baseline is None:
         return ()
     contrasts: list[Contrast] = []
-    measures: tuple[Literal["aubc", "final_accuracy"], ...] = ("aubc", "final_accuracy")
+    measures: tuple[Measure, ...] = ("aubc", "final_value")
     for measure in measures:
         held: Spread = getattr(reference, measure)
         tests = [paired_tests(getattr(entry, measure).values, held.values) for entry in others]

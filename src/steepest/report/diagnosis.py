@@ -9,6 +9,7 @@ from typing import Any
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.report import numbers
 from steepest.report.markup import Safe, element, heat_cell, paragraph, section, table
+from steepest.report.metric_words import capitalise, class_words_of
 from steepest.scoring.regime import INVERTED
 
 _REGIME = (
@@ -21,8 +22,11 @@ _REGIME = (
 
 
 def classes_section(comparison: Comparison, classes: Sequence[str]) -> Safe | None:
-    """Return accuracy by class at the last cycle, None if it was not recorded."""
-    columns = {name: _by_class(_last_entries(comparison, name)) for name in comparison.strategies}
+    """Return the metric by class at the last cycle, None if it was not recorded."""
+    metric = comparison.per_class_metric
+    columns = {
+        name: _by_class(_last_entries(comparison, name), metric) for name in comparison.strategies
+    }
     columns = {name: values for name, values in columns.items() if values}
     if not columns:
         return None
@@ -40,10 +44,10 @@ def classes_section(comparison: Comparison, classes: Sequence[str]) -> Safe | No
         )
         for k in range(count)
     ]
-    caption = "Test accuracy by class at the last cycle, mean over seeds (" + ", ".join(
-        f"{name}: n = {len(_last_entries(comparison, name))}" for name in columns
-    )
-    return section("classes", "Results by class", table(f"{caption})", ("class", *columns), rows))
+    counts = ", ".join(f"{name}: n = {len(_last_entries(comparison, name))}" for name in columns)
+    told = capitalise(class_words_of(metric))
+    caption = f"{told} by class at the last cycle, mean over seeds ({counts})"
+    return section("classes", "Results by class", table(caption, ("class", *columns), rows))
 
 
 def regime_section(comparison: Comparison) -> Safe | None:
@@ -78,9 +82,9 @@ def _last_entries(comparison: Comparison, strategy: str) -> list[dict[str, Any]]
     return [run.entries[-1] for run in paired or comparison.begun_runs(strategy)]
 
 
-def _by_class(entries: list[dict[str, Any]]) -> list[float | None]:
+def _by_class(entries: list[dict[str, Any]], metric: str) -> list[float | None]:
     """Average per class over the runs that tested it; None for a class without a test sample."""
-    told = [entry["metrics"].get("per_class_accuracy") or [] for entry in entries]
+    told = [entry["metrics"].get(metric) or [] for entry in entries]
     count = max((len(values) for values in told), default=0)
     return [_mean(values[k] for values in told if k < len(values)) for k in range(count)]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from steepest.experiment.outcomes import BASELINE, Comparison
 from steepest.experiment.statistics import Penalty, Summary
+from steepest.report.metric_words import words_of
 
 if TYPE_CHECKING:  # Matplotlib is imported by the first figure
     from matplotlib.axes import Axes
@@ -71,7 +72,7 @@ def line_styles(strategies: Sequence[str]) -> dict[str, LineStyle]:
 
 
 def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
-    """Draw mean accuracy with its band; runs outside of the statistics as thin lines."""
+    """Draw the metric's mean with its band; runs outside of the statistics as thin lines."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -84,14 +85,13 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
             paired = summary.seeds if name in handles else ()
             for run in comparison.begun_runs(name):
                 if run.seed not in paired:
-                    (line,) = _draw_line(axes, run.budgets, run.accuracy, styles[name], thin=True)
+                    values = run.curve(summary.metric)
+                    (line,) = _draw_line(axes, run.budgets, values, styles[name], thin=True)
                     handles.setdefault(name, line)
         axes.set_xlabel("labelled samples")
-        axes.set_ylabel("test accuracy")
+        axes.set_ylabel(words_of(summary.metric).name)
         _tick_budgets(axes, comparison)
-        # Student's t knows no bounds: with two seeds a band can leave what accuracy can be.
-        low, high = axes.get_ylim()
-        axes.set_ylim(max(low, -0.02), min(high, 1.02))
+        _keep_to_shares(axes, comparison, summary.metric)
         axes.grid(color=GRID, linewidth=0.7)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
@@ -188,6 +188,15 @@ def _tick_budgets(axes: Axes, comparison: Comparison) -> None:
     axes.xaxis.set_major_locator(
         FixedLocator(sorted(budgets)) if few else MaxNLocator(integer=True)
     )
+
+
+def _keep_to_shares(axes: Axes, comparison: Comparison, metric: str) -> None:
+    """Keep the axis within what a share can be, if the values are shares."""
+    values = [v for run in comparison.runs.values() for v in run.curve(metric)]
+    if all(0 <= v <= 1 for v in values):
+        # Student's t knows no bounds: with two seeds a band can leave them.
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, -0.02), min(high, 1.02))
 
 
 def _take_literally(texts: Sequence[Text]) -> None:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+import torch
 
+from steepest.datasets.base import ImageSet
 from steepest.errors import SteepestError
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.journal import Entry
 from steepest.report.markup import Safe, element, paragraph, section
+from steepest.report.picture import LARGEST_SIDE, encode_picture
 from steepest.seeds import SampleId
-
-LARGEST_SIDE = 48
 
 
 class Pictures:
     """Pictures of the training samples, or the reason why there are none.
+
+    Only the samples that are asked for are read.
 
     Args:
         config: The configuration, whose ``data`` table names the data set.
@@ -29,9 +28,8 @@ class Pictures:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.classes: tuple[str, ...] = ()
         self.problem = ""
-        self._images: npt.NDArray[np.uint8] | None = None
-        self._rows: Mapping[SampleId, int] = {}
-        self._made: dict[SampleId, str] = {}
+        self._data: ImageSet | None = None
+        self._made: dict[SampleId, str | None] = {}
         data = config.get("data")
         table = data if isinstance(data, dict) else {}
         try:
@@ -39,14 +37,30 @@ class Pictures:
         except SteepestError as error:
             self.problem = str(error)
 
+    @property
+    def any_made(self) -> bool:
+        """Whether at least one sample had a picture."""
+        return any(uri is not None for uri in self._made.values())
+
     def uri(self, sample: SampleId) -> str | None:
         """Return a sample's picture as a data URI, None if there is none."""
-        row = self._rows.get(sample)
-        if self._images is None or row is None:
+        if self._data is None:
             return None
         if sample not in self._made:
-            self._made[sample] = _encode(self._images[row])
+            self._made[sample] = None
+            try:
+                self._made[sample] = self._encode(sample, self._data)
+            except (SteepestError, OSError) as error:
+                self.problem = self.problem or str(error)
         return self._made[sample]
+
+    def _encode(self, sample: SampleId, data: ImageSet) -> str | None:
+        ids: Sequence[SampleId] = data.ids
+        if sample not in ids:
+            return None
+        # Rows as a tensor: what is streamed or memory-mapped reads that one alone.
+        rows = torch.tensor([ids.index(sample)])
+        return encode_picture(data.train_images[rows][0])
 
     def _load(self, table: Mapping[str, Any]) -> None:
         name = table.get("name")
@@ -55,10 +69,9 @@ class Pictures:
             return
         from steepest import datasets
 
-        loaded = datasets.load(str(name))
-        self.classes = tuple(loaded.classes)
-        self._images = loaded.train_images.numpy()
-        self._rows = {sample: row for row, sample in enumerate(loaded.ids)}
+        options, limit = table.get("options"), table.get("limit")
+        self._data = datasets.load(str(name), options=options, limit=limit)
+        self.classes = tuple(self._data.classes)
 
 
 def gallery(comparison: Comparison, pictures: Pictures) -> Safe:
@@ -71,7 +84,10 @@ def gallery(comparison: Comparison, pictures: Pictures) -> Safe:
     )
     missing = None
     if pictures.problem:
-        missing = paragraph(f"Ids only: the pictures need the data ({pictures.problem}).", "note")
+        told_first = "Some pictures are missing" if pictures.any_made else "Ids only"
+        missing = paragraph(
+            f"{told_first}: the pictures need the data ({pictures.problem}).", "note"
+        )
     return section("gallery", "Most and least wanted samples", paragraph(told), missing, *parts)
 
 
@@ -94,30 +110,17 @@ def _cycle(entry: Entry, pictures: Pictures) -> Safe:
 def _strip(title: str, samples: list[dict[str, Any]], pictures: Pictures) -> Safe | None:
     if not samples:
         return None
-    items = (_sample(sample["id"], sample["score"], pictures) for sample in samples)
+    items = (_sample(sample, pictures.uri(sample["id"])) for sample in samples)
     return element("div", element("h4", title), element("ul", *items, class_="samples"))
 
 
-def _sample(sample: SampleId, score: float, pictures: Pictures) -> Safe:
-    uri = pictures.uri(sample)
+def _sample(sample: dict[str, Any], uri: str | None) -> Safe:
     image = None
     if uri is not None:
-        image = element("img", src=uri, alt=f"sample {sample}", width=LARGEST_SIDE)
+        image = element("img", src=uri, alt=f"sample {sample['id']}", width=LARGEST_SIDE)
     return element(
         "li",
         image,
-        element("span", sample, class_="id"),
-        element("span", f"{score:.3g}", class_="score"),
+        element("span", sample["id"], class_="id"),
+        element("span", f"{sample['score']:.3g}", class_="score"),
     )
-
-
-def _encode(image: npt.NDArray[np.uint8]) -> str:
-    """Return an image [C, H, W] as the data URI of a PNG, made smaller if it is large."""
-    from PIL import Image
-
-    channels = image.transpose(1, 2, 0)
-    picture = Image.fromarray(channels[..., 0] if channels.shape[-1] < 3 else channels[..., :3])
-    picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
-    buffer = io.BytesIO()
-    picture.save(buffer, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

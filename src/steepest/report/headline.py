@@ -6,6 +6,7 @@ from steepest.experiment.outcomes import Comparison
 from steepest.experiment.significance import smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, StrategySummary, Summary
 from steepest.report import numbers
+from steepest.report.metric_words import MetricWords, words_of
 
 LEVEL = 0.05
 
@@ -14,15 +15,20 @@ def headline(summary: Summary) -> tuple[str, ...]:
     """Return the outcome as sentences, the most important first."""
     if not summary.strategies:
         return ("No statistics yet: no seed is complete for every strategy compared.",)
+    words = words_of(summary.metric)
     if summary.baseline is None:
         nothing = "There is no other strategy to compare it with."
-        return (_alone(summary.strategies[0], summary.n), nothing)
+        return (_alone(summary.strategies[0], summary.n, words), nothing)
     others = [entry for entry in summary.strategies if entry.strategy != summary.baseline]
     best = max(others, key=lambda entry: entry.aubc.mean)
     contrast = next(
         c for c in summary.contrasts if c.strategy == best.strategy and c.measure == "aubc"
     )
-    sentences = [_reach(best, summary), _area(best, contrast, len(others)), _verdict(contrast)]
+    sentences = [
+        _reach(best, summary, words),
+        _area(best, contrast, len(others), words),
+        _verdict(contrast),
+    ]
     sentences += [_loss(c) for c in summary.contrasts if _is_loss(c) and c is not contrast]
     floor = smallest_wilcoxon_p(summary.n)
     if summary.n > 1 and floor > LEVEL:
@@ -47,38 +53,38 @@ def completeness(comparison: Comparison, summary: Summary) -> str | None:
     return f"{text} Statistics use the seeds complete for every strategy compared: {listed}."
 
 
-def _alone(entry: StrategySummary, n: int) -> str:
+def _alone(entry: StrategySummary, n: int, words: MetricWords) -> str:
     return (
-        f"{entry.strategy} reached a test accuracy of {numbers.share(entry.final_accuracy.mean)} "
+        f"{entry.strategy} reached a {words.name} of {numbers.share(entry.final_value.mean)} "
         f"with {entry.curve.budgets[-1]} labels (n = {numbers.seeds(n)})."
     )
 
 
-def _reach(best: StrategySummary, summary: Summary) -> str:
+def _reach(best: StrategySummary, summary: Summary, words: MetricWords) -> str:
     saved, last = best.labels_saved, best.curve.budgets[-1]
     n = numbers.seeds(summary.n)
     if saved is None or saved.mean is None:
         return (
-            f"{best.strategy} did not reach {summary.baseline}'s final accuracy "
+            f"{best.strategy} did not reach {summary.baseline}'s final {words.short} "
             f"within {last} labels (n = {n})."
         )
     basis = f"n = {n}"
     if saved.reached < summary.n:
         basis = f"mean of the {saved.reached} of {n} that reached it"
     return (
-        f"{best.strategy} reached {summary.baseline}'s final accuracy "
+        f"{best.strategy} reached {summary.baseline}'s final {words.short} "
         f"with {last - saved.mean:.0f} of {last} labels ({basis})."
     )
 
 
-def _area(best: StrategySummary, contrast: Contrast, others: int) -> str:
+def _area(best: StrategySummary, contrast: Contrast, others: int, words: MetricWords) -> str:
     difference = contrast.test.mean_difference
     gap = f"{abs(difference):.3f} {'above' if difference >= 0 else 'below'} {contrast.baseline}'s"
     if others == 1:
-        return f"{best.strategy}'s mean accuracy over the curve (AUBC) is {gap}."
+        return f"{best.strategy}'s {words.short}, averaged over the curve (AUBC), is {gap}."
     return (
         f"Of the {others} strategies compared with {contrast.baseline}, {best.strategy} has the "
-        f"highest mean accuracy over the curve (AUBC), {gap}."
+        f"highest {words.short} averaged over the curve (AUBC), {gap}."
     )
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from steepest.errors import JournalError, RunFolderError
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.outcomes import Comparison, Run, headline_metric, task_name
 from steepest.journal import Entry, read_journal
+from steepest.tasks.base import TASKS
 
 RECORDS = "records.jsonl"
 
@@ -43,8 +44,10 @@ def _read_many(folder: Path) -> Comparison:
             f"{path}: 'strategies' or 'seeds' is missing or not a list; "
             "restore the file from a copy"
         ) from error
+    config = _table(head.get("config"))
+    task = task_name(config)
     runs = {
-        (name, seed): Run(name, seed, _read_records(folder / "runs" / name / f"seed-{seed}"))
+        (name, seed): Run(name, seed, _read_records(folder / "runs" / name / f"seed-{seed}", task))
         for name in strategies
         for seed in seeds
     }
@@ -53,7 +56,7 @@ def _read_many(folder: Path) -> Comparison:
         strategies=strategies,
         seeds=seeds,
         runs=runs,
-        config=_table(head.get("config")),
+        config=config,
         command=str(head.get("command") or ""),
         versions=_table(head.get("versions")),
     )
@@ -62,7 +65,7 @@ def _read_many(folder: Path) -> Comparison:
 def _read_single(folder: Path) -> Comparison:
     path = folder / "config.json"
     config = _read_object(path) if path.is_file() else {}
-    entries = _read_records(folder)
+    entries = _read_records(folder, task_name(config))
     if not entries:
         raise RunFolderError(
             f"{folder / RECORDS} has no finished cycle yet: report again once the run has got on"
@@ -80,11 +83,11 @@ def _read_single(folder: Path) -> Comparison:
     )
 
 
-def _read_records(folder: Path) -> tuple[Entry, ...]:
+def _read_records(folder: Path, task: str) -> tuple[Entry, ...]:
     # A torn last line is a cycle that a crash cut short; the loop sets it aside when it resumes.
     entries, _ = read_journal(folder / RECORDS)
     for number, entry in enumerate(entries):
-        problem = _problem(entry, number)
+        problem = _problem(entry, number, task)
         if problem:
             raise JournalError(
                 f"{folder / RECORDS}: entry {number + 1} {problem}; "
@@ -93,7 +96,7 @@ def _read_records(folder: Path) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _problem(entry: Entry, number: int) -> str:
+def _problem(entry: Entry, number: int, task: str) -> str:
     """Say what keeps an entry from being a record of that cycle, or nothing."""
     if entry.get("cycle") != number:
         return f"is cycle {entry.get('cycle')!r} where {number} is due"
@@ -101,11 +104,13 @@ def _problem(entry: Entry, number: int) -> str:
         return "has no number 'labelled'"
     if not isinstance(entry.get("selected"), list):
         return "has no list 'selected'"
-    metrics = entry.get("metrics")
-    accuracy = metrics.get("accuracy") if isinstance(metrics, dict) else None
-    if not isinstance(accuracy, int | float) or not math.isfinite(accuracy):
-        return "has no finite accuracy"
-    return ""
+    metrics, metric = entry.get("metrics"), headline_metric(task)
+    value = metrics.get(metric) if isinstance(metrics, dict) else None
+    if isinstance(value, int | float) and math.isfinite(value):
+        return ""
+    # The record of a task that is not known here may well be whole.
+    strange = "" if task in TASKS.names() else f" (import the module that registers task {task!r})"
+    return f"has no finite {metric}{strange}"
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from steepest.experiment.statistics import Contrast, Penalty, Summary
 from steepest.report import numbers
 from steepest.report.inline_svg import inline_svg
 from steepest.report.markup import Safe, element, heat_cell, join, paragraph, section, table
-
-_MEASURES = {"aubc": "AUBC", "final_accuracy": "final accuracy"}
+from steepest.report.metric_words import MetricWords, words_of
 
 
 def curves_section(comparison: Comparison, summary: Summary, svg: bytes) -> Safe:
     """Return the learning curves, and the numbers behind them folded away."""
     description = (
-        f"Test accuracy against the number of labelled samples for "
+        f"{words_of(summary.metric).title} against the number of labelled samples for "
         f"{', '.join(comparison.strategies)}; the numbers are in the table below."
     )
     return section(
@@ -35,13 +34,14 @@ def curves_section(comparison: Comparison, summary: Summary, svg: bytes) -> Safe
 
 
 def results_section(summary: Summary) -> Safe:
-    """Return the main table: accuracy, labels, time and memory by strategy."""
+    """Return the main table: the metric, labels, time and memory by strategy."""
+    words = words_of(summary.metric)
     columns: dict[str, list[str]] = {
-        "AUBC": [numbers.spread(entry.aubc) for entry in summary.strategies],
-        "final accuracy": [numbers.spread(entry.final_accuracy) for entry in summary.strategies],
+        words.measure("aubc"): [numbers.spread(entry.aubc) for entry in summary.strategies],
+        words.measure("final_value"): [numbers.spread(e.final_value) for e in summary.strategies],
     }
     told = (
-        "AUBC is the area under the curve of accuracy over labels, divided by the range of "
+        f"AUBC is the area under the curve of {words.short} over labels, divided by the range of "
         "labels: the mean height of the curve."
     )
     if summary.baseline:
@@ -50,7 +50,7 @@ def results_section(summary: Summary) -> Safe:
         ]
         told += (
             f" Labels saved: {summary.baseline}'s labels at the end, less those needed to reach "
-            f"{summary.baseline}'s final accuracy with the same seed; mean of the seeds that "
+            f"{summary.baseline}'s final {words.short} with the same seed; mean of the seeds that "
             "reached it, and in brackets how many did."
         )
     columns |= {
@@ -69,6 +69,7 @@ def tests_section(summary: Summary) -> Safe | None:
     """Return the paired tests against the baseline, None where there is none."""
     if not summary.contrasts:
         return None
+    words = words_of(summary.metric)
     header = (
         "strategy",
         "measure",
@@ -90,7 +91,7 @@ def tests_section(summary: Summary) -> Safe | None:
         "tests",
         "Is the difference more than chance?",
         paragraph(told),
-        table(caption, header, (_contrast_row(c) for c in summary.contrasts)),
+        table(caption, header, (_contrast_row(c, words) for c in summary.contrasts)),
         *(paragraph(note, "note") for note in _test_notes(summary)),
     )
 
@@ -123,13 +124,14 @@ def penalty_section(penalty: Penalty | None, n: int) -> Safe | None:
 
 
 def _curves_caption(comparison: Comparison, summary: Summary) -> str:
+    title = words_of(summary.metric).title
     if not summary.strategies:
-        return "Test accuracy of the runs as far as they have come; no seed is complete yet."
+        return f"{title} of the runs as far as they have come; no seed is complete yet."
     if summary.n == 1:
-        told = "Test accuracy of one seed (n = 1), so there is no band."
+        told = f"{title} of one seed (n = 1), so there is no band."
     else:
         told = (
-            f"Mean test accuracy of n = {summary.n} seeds; the bands are 95 % confidence "
+            f"{title} averaged over n = {summary.n} seeds; the bands are 95 % confidence "
             "intervals of the mean (Student's t)."
         )
     counted = sum(len(comparison.paired_runs(entry.strategy)) for entry in summary.strategies)
@@ -151,7 +153,8 @@ def _curve_numbers(summary: Summary) -> Safe:
         )
         for i, budget in enumerate(budgets)
     ]
-    caption = f"Test accuracy by number of labels, n = {numbers.seeds(summary.n)}"
+    title = words_of(summary.metric).title
+    caption = f"{title} by number of labels, n = {numbers.seeds(summary.n)}"
     if summary.n > 1:
         caption += ", with 95 % interval"
     header = ("labels", *(entry.strategy for entry in summary.strategies))
@@ -173,8 +176,9 @@ def _test_notes(summary: Summary) -> list[str]:
     """Say why p-values are missing, or cannot be small."""
     if summary.n < 2:
         return ["With n = 1 seed there is no spread to judge by, so no test is possible."]
+    words = words_of(summary.metric)
     notes = [
-        f"{c.strategy}, {_MEASURES[c.measure]}: {c.test.note}."
+        f"{c.strategy}, {words.measure(c.measure)}: {c.test.note}."
         for c in summary.contrasts
         if c.test.note
     ]
@@ -187,14 +191,14 @@ def _test_notes(summary: Summary) -> list[str]:
     return notes
 
 
-def _contrast_row(contrast: Contrast) -> tuple[object, ...]:
+def _contrast_row(contrast: Contrast, words: MetricWords) -> tuple[object, ...]:
     test = contrast.test
     interval = numbers.DASH
     if test.low is not None and test.high is not None:
         interval = f"{numbers.signed(test.low)} to {numbers.signed(test.high)}"
     return (
         contrast.strategy,
-        _MEASURES[contrast.measure],
+        words.measure(contrast.measure),
         numbers.signed(test.mean_difference),
         interval,
         numbers.p_value(test.t_p),

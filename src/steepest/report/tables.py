@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from steepest.experiment.statistics import Summary
 from steepest.report import numbers
+from steepest.report.metric_words import words_of
 
 
 def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
@@ -12,7 +13,7 @@ def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
     header = [
         "strategy",
         f"AUBC (n={summary.n})",
-        "final accuracy",
+        words_of(summary.metric).measure("final_value"),
         f"labels saved{against}",
         "p (t, Holm)",
         "scoring s",
@@ -22,7 +23,7 @@ def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
         [
             entry.strategy,
             numbers.spread(entry.aubc),
-            numbers.spread(entry.final_accuracy),
+            numbers.spread(entry.final_value),
             numbers.saved(entry.labels_saved),
             numbers.p_value(p_holm.get(entry.strategy)),
             numbers.seconds(entry.scoring_seconds),

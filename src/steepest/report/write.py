@@ -17,20 +17,14 @@ from steepest.report.figures import draw_learning_curves, draw_penalty, render
 from steepest.report.page import render_page
 from steepest.report.read import read_comparison
 
-CSV_COLUMNS = (
-    "strategy",
-    "seed",
-    "cycle",
-    "labelled",
-    "accuracy",
-    "loss",
-    "train_accuracy",
-    "training_seconds",
-    "scoring_seconds",
-    "scoring_peak_bytes",
-    "entropy_ratio",
-    "rank_correlation",
-)
+_RUN_COLUMNS = ("strategy", "seed", "cycle", "labelled")
+_LATER_COLUMNS = {
+    "training_seconds": ("training", "seconds"),
+    "scoring_seconds": ("scoring", "seconds"),
+    "scoring_peak_bytes": ("scoring", "peak_bytes"),
+    "entropy_ratio": ("regime", "entropy_ratio"),
+    "rank_correlation": ("regime", "rank_correlation"),
+}
 
 
 @dataclass(frozen=True)
@@ -84,13 +78,18 @@ def write_report(folder: Path | str, out: Path | str | None = None) -> ReportFil
 
 
 def curves_csv(comparison: Comparison) -> str:
-    """Return one row per strategy, seed and cycle; what was not recorded is left empty."""
+    """Return one row per strategy, seed and cycle; what was not recorded is left empty.
+
+    After the run and its labels come the metric that counts, the other metrics that are one
+    number, the loss, the metric on the labelled samples, costs and regime.
+    """
+    columns = _recorded_columns(comparison)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    writer.writerow((*_RUN_COLUMNS, *columns))
     for name in comparison.strategies:
         for run in comparison.begun_runs(name):
-            writer.writerows(_row(run, entry) for entry in run.entries)
+            writer.writerows(_row(run, entry, columns) for entry in run.entries)
     return buffer.getvalue()
 
 
@@ -105,24 +104,26 @@ def _draw(comparison: Comparison, summary: Summary) -> dict[str, bytes]:
     }
 
 
-def _row(run: Run, entry: Entry) -> tuple[Any, ...]:
-    def part(table: str, key: str) -> object:
-        return (entry.get(table) or {}).get(key)
+def _recorded_columns(comparison: Comparison) -> dict[str, tuple[str, str]]:
+    """Return where each column's value is in a record: a part, and a key within it."""
+    metric = comparison.metric
+    numbers = [
+        key
+        for run in comparison.runs.values()
+        for entry in run.entries
+        for key, value in entry["metrics"].items()
+        if isinstance(value, int | float) and key not in {metric, "loss"}
+    ]
+    return {
+        **{key: ("metrics", key) for key in (metric, *dict.fromkeys(numbers), "loss")},
+        f"train_{metric}": ("train_metrics", metric),
+        **_LATER_COLUMNS,
+    }
 
-    return (
-        run.strategy,
-        run.seed,
-        entry["cycle"],
-        entry["labelled"],
-        part("metrics", "accuracy"),
-        part("metrics", "loss"),
-        part("train_metrics", "accuracy"),
-        part("training", "seconds"),
-        part("scoring", "seconds"),
-        part("scoring", "peak_bytes"),
-        part("regime", "entropy_ratio"),
-        part("regime", "rank_correlation"),
-    )
+
+def _row(run: Run, entry: Entry, columns: dict[str, tuple[str, str]]) -> tuple[Any, ...]:
+    recorded = ((entry.get(part) or {}).get(key) for part, key in columns.values())
+    return (run.strategy, run.seed, entry["cycle"], entry["labelled"], *recorded)
 
 
 def _summary_json(comparison: Comparison, summary: Summary) -> str:

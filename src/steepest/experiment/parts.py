@@ -1,0 +1,47 @@
+"""From a configuration to the data set and the task that it names."""
+
+from __future__ import annotations
+
+from steepest.datasets import ImageSet, load
+from steepest.errors import ConfigError
+from steepest.experiment.config import Config
+from steepest.tables import from_table
+from steepest.tasks.base import TASKS, Task
+
+
+def load_data(config: Config) -> ImageSet:
+    """Load a configuration's data set, or the part of it that is asked for."""
+    part = config.data
+    return load(part.name, options=part.options, limit=part.limit)
+
+
+def make_task(config: Config, data: ImageSet) -> Task:
+    """Make a configuration's task for a data set.
+
+    Raises:
+        ConfigError: If the data set's labels are for another one.
+    """
+    kind = TASKS.get(config.task.name)
+    # A task of the user's own is measured as the one that it varies.
+    if kind.headline != TASKS.get(data.task).headline:
+        raise ConfigError(
+            f"{data.name} is labelled for {data.task}, not for {config.task.name}: set "
+            f"task.name={data.task}"
+        )
+    options = {"classes": len(data.classes), **config.task.options}
+    return from_table(kind, options, f"task {config.task.name!r}")
+
+
+def check_budget(config: Config, data: ImageSet) -> None:
+    """Refuse a loop that asks for more labels than there are samples.
+
+    Raises:
+        ConfigError: Saying what to lower.
+    """
+    loop = config.loop
+    budget = loop.initial + loop.k * (loop.cycles - 1)
+    if budget > len(data.ids):
+        raise ConfigError(
+            f"[loop] asks for {budget} labels, but {data.name} has {len(data.ids)} samples: "
+            "lower initial, k or cycles"
+        )
