@@ -125,8 +125,8 @@ def test_a_truncated_batch_is_named_on_one_line(tmp_path, written):
         ({b"data": np.zeros((10, 3072), np.uint8), b"labels": [b"0"] * 10}, "do not match"),
         ({b"data": np.zeros((9, 3072), np.uint8), b"labels": [0] * 9}, "9 images instead of 10"),
         ({b"data": np.zeros((10, 3072), np.uint8), b"labels": [0] * 10}, "not of equal size"),
-        ({b"data": np.zeros((10, 3072), np.uint8), b"labels": [*range(9), 10]}, "equal size"),
-        ({b"data": np.zeros((10, 3072), np.uint8), b"labels": [*range(9), -1]}, "equal size"),
+        ({b"data": np.zeros((10, 3072), np.uint8), b"labels": [*range(9), 10]}, "outside 0..9"),
+        ({b"data": np.zeros((10, 3072), np.uint8), b"labels": [*range(9), -1]}, "outside 0..9"),
     ],
 )
 def test_a_batch_of_another_layout_is_refused(tmp_path, written, content, message):

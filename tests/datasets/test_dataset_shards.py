@@ -1,38 +1,13 @@
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
-from PIL import Image
+from shard_files import write_map_shards, write_shards
 
-from steepest.datasets.shards import read_shards
+from steepest.datasets.shards import read_classes, read_map_shards, read_shards
 from steepest.errors import DataError
 
 SHAPE = (4, 6)
-
-
-def write_shards(folder, split, parts, labels, per_strip=2):
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, images in enumerate(parts):
-        strips = []
-        for start in range(0, len(images), per_strip):
-            stack = images[start : start + per_strip]
-            buffer = io.BytesIO()
-            flat = stack.reshape(-1, stack.shape[2], stack.shape[3])
-            grey = flat.shape[2] == 1
-            Image.fromarray(flat[:, :, 0] if grey else flat).convert("RGB").save(
-                buffer, "WEBP", lossless=True
-            )
-            strips.append(np.frombuffer(buffer.getvalue(), np.uint8))
-        offsets = np.cumsum([0, *map(len, strips)])
-        np.savez(
-            folder / f"{split}_{number}.npz",
-            data=np.concatenate(strips),
-            off=offsets,
-            shape=np.array(images.shape),
-        )
-    np.save(folder / f"{split}_labels.npy", np.asarray(labels, np.uint8))
 
 
 @pytest.fixture
@@ -115,3 +90,59 @@ def test_shards_of_different_shapes_are_refused(tmp_path, pixels):
     write_shards(tmp_path, "test", [pixels, pixels[:, :3]], range(14))
     with pytest.raises(DataError, match="differ in shape"):
         read_shards(tmp_path, "test")
+
+
+@pytest.fixture
+def maps():
+    return np.random.default_rng(1).integers(0, 12, (7, *SHAPE), dtype=np.uint8)
+
+
+def test_label_maps_come_back_exactly(tmp_path, pixels, maps):
+    write_map_shards(tmp_path, "val", [pixels[:4], pixels[4:]], maps)
+    images, read = read_map_shards(tmp_path, "val")
+    assert np.array_equal(images, pixels.transpose(0, 3, 1, 2))
+    assert np.array_equal(read, maps)
+    assert read.dtype == np.uint8
+
+
+def test_label_maps_are_not_taken_for_a_shard(tmp_path, pixels, maps):
+    write_map_shards(tmp_path, "val", [pixels], maps)
+    with pytest.raises(DataError, match=r"val_labels\.npy: missing"):
+        read_shards(tmp_path, "val")
+
+
+def test_label_maps_must_match_the_images(tmp_path, pixels, maps):
+    for wrong in (maps[:6], maps[:, :3], maps.astype(np.int64)):
+        write_map_shards(tmp_path, "val", [pixels], wrong)
+        with pytest.raises(DataError, match=r"val_labels\.npz: not one label map for each of 7"):
+            read_map_shards(tmp_path, "val")
+
+
+@pytest.mark.parametrize("keep", [0, 10, 100, -30])
+def test_truncated_label_maps_are_named(tmp_path, pixels, maps, keep):
+    write_map_shards(tmp_path, "val", [pixels], maps)
+    path = tmp_path / "val_labels.npz"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(DataError, match=r"val_labels\.npz: missing or damaged"):
+        read_map_shards(tmp_path, "val")
+
+
+def test_label_maps_under_another_key_are_refused(tmp_path, pixels, maps):
+    write_map_shards(tmp_path, "val", [pixels], maps)
+    np.savez(tmp_path / "val_labels.npz", maps=maps)
+    with pytest.raises(DataError, match=r"val_labels\.npz: missing or damaged"):
+        read_map_shards(tmp_path, "val")
+
+
+def test_the_names_of_classes_are_read(tmp_path):
+    path = tmp_path / "classes.json"
+    with pytest.raises(DataError, match=r"classes\.json: missing"):
+        read_classes(tmp_path)
+    path.write_text('["sky", "road"]')
+    assert read_classes(tmp_path) == ("sky", "road")
+    path.write_text('["sky", ')
+    with pytest.raises(DataError, match=r"classes\.json: missing or damaged"):
+        read_classes(tmp_path)
+    path.write_text('{"sky": 0}')
+    with pytest.raises(DataError, match=r"classes\.json: not a list of names"):
+        read_classes(tmp_path)

@@ -37,7 +37,7 @@ def test_checking_labels_does_not_unseal_them():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_images": torch.zeros(3, 1, 4, 4)}, "uint8"),
+        ({"train_images": torch.zeros(3, 1, 4, 4, dtype=torch.float64)}, "uint8"),
         ({"train_images": torch.zeros(3, 4, 4, dtype=torch.uint8)}, "N, C, H, W"),
         ({"train_images": torch.zeros(4, 1, 4, 4, dtype=torch.uint8)}, "4 training images for 3"),
         ({"test_images": torch.zeros(3, 1, 4, 4, dtype=torch.uint8)}, "3 test images for 2"),

@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Sequence
 from typing import TextIO
 
-from steepest.cli import bench, compare, demo, report, run, select
+from steepest.cli import bench, compare, data, demo, report, run, select
 from steepest.cli import strategies as strategies_command
 from steepest.errors import SteepestError
 from steepest.version import __version__
 
-_COMMANDS = (demo, select, run, compare, report, strategies_command, bench)
+_COMMANDS = (demo, select, run, compare, report, strategies_command, data, bench)
 INTERRUPTED = 130
 
 

@@ -2,61 +2,71 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from steepest.datasets.sealed import SealedLabels
-from steepest.errors import DataError
+from steepest.datasets.sealed import Labels, SealedLabels, check_kind, fits
+from steepest.datasets.streamed import Streamed
+from steepest.errors import DataError, InputError, UnknownNameError
 from steepest.registry import Registry
 
-__all__ = ["DATASETS", "DATA_VARIABLE", "ImageSet", "SealedLabels", "load", "names"]
+__all__ = ["DATASETS", "DATA_VARIABLE", "ImageSet", "Images", "SealedLabels", "load", "names"]
 
 DATA_VARIABLE = "STEEPEST_DATA"
 """The environment variable that names the folder of data sets."""
 
+Images = Tensor | Streamed
+"""Images [N, C, H, W] or volumes [N, C, D, H, W], in memory or read when asked for."""
+
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Images and labels of one data set; a sample's id is its row.
+    """Images or volumes, and labels, of one data set; a sample's id is its row.
+
+    Read by rows, images are as they are scored and tested: not augmented.
 
     Attributes:
         name: The name it is loaded by.
         classes: The classes' names [K].
-        train_images: uint8 [N, C, H, W].
-        train_labels: Sealed labels [N].
-        test_images: uint8 [M, C, H, W].
-        test_labels: int64 [M].
-        mean: Per-channel mean of the training images on the 0..1 scale [C].
-        std: Per-channel standard deviation on the 0..1 scale [C].
+        train_images: uint8 or float32 [N, C, H, W], or volumes [N, C, D, H, W].
+        train_labels: Sealed labels [N, ...].
+        test_images: The same [M, C, ...]; other sizes are for label maps alone.
+        test_labels: [M, ...], of the same kind as those for training.
+        mean: Per-channel mean of the training images, of bytes on the 0..1 scale [C].
+        std: Per-channel standard deviation on the same scale [C].
         augmentation: The augmentation that suits it in training.
+        task: The task that its labels are for.
     """
 
     name: str
     classes: tuple[str, ...]
-    train_images: Tensor
+    train_images: Images
     train_labels: SealedLabels
-    test_images: Tensor
-    test_labels: Tensor
+    test_images: Images
+    test_labels: Labels
     mean: tuple[float, ...]
     std: tuple[float, ...]
     augmentation: str = "none"
+    task: str = "classification"
 
     def __post_init__(self) -> None:
         self._check_images(self.train_images, len(self.train_labels), "training")
         self._check_images(self.test_images, len(self.test_labels), "test")
-        if self.train_images.shape[1:] != self.test_images.shape[1:]:
+        self._check_labels()
+        train, test = self.train_images, self.test_images
+        if train.dtype != test.dtype:
+            raise DataError(f"{self.name}: training images are {train.dtype}, test {test.dtype}")
+        same = train.shape[1] == test.shape[1] and len(train.shape) == len(test.shape)
+        if not same or (not self.train_labels.dense and train.shape[1:] != test.shape[1:]):
             raise DataError(f"{self.name}: training and test images differ in shape")
-        if self.test_labels.dtype != torch.int64 or self.test_labels.dim() != 1:
-            raise DataError(f"{self.name}: test labels must be int64 [M]")
-        classes = len(self.classes)
-        if not self.train_labels.fit(classes) or not SealedLabels(self.test_labels).fit(classes):
-            raise DataError(f"{self.name}: a label is outside 0..{classes - 1}")
-        channels = self.train_images.shape[1]
+        channels = self.channels
         if len(self.mean) != channels or len(self.std) != channels or min(self.std) <= 0:
             raise DataError(f"{self.name}: mean and std need {channels} values each, std above 0")
 
@@ -69,33 +79,82 @@ class ImageSet:
         """The ids of the training samples."""
         return range(len(self.train_images))
 
-    def _check_images(self, images: Tensor, labels: int, split: str) -> None:
-        if images.dtype != torch.uint8 or images.dim() != 4:
+    @property
+    def channels(self) -> int:
+        """The number of channels of a sample."""
+        return int(self.train_images.shape[1])
+
+    def _check_images(self, images: Images, labels: int, split: str) -> None:
+        known = images.dtype in (torch.uint8, torch.float32) and len(images.shape) in (4, 5)
+        if not known:
             found = f"{images.dtype} {list(images.shape)}"
-            raise DataError(f"{self.name}: {split} images must be uint8 [N, C, H, W], not {found}")
+            raise DataError(
+                f"{self.name}: {split} images must be uint8 or float32 [N, C, H, W] or "
+                f"[N, C, D, H, W], not {found}"
+            )
         if len(images) != labels or not labels:
             raise DataError(f"{self.name}: {len(images)} {split} images for {labels} labels")
 
+    def _check_labels(self) -> None:
+        classes = len(self.classes)
+        try:
+            check_kind(self.test_labels)
+        except DataError as error:
+            raise DataError(f"{self.name}: test {error}") from error
+        if not self.train_labels.fit(classes) or not fits(self.test_labels, classes):
+            raise DataError(f"{self.name}: a label is outside 0..{classes - 1}")
 
-DATASETS: Registry[Callable[[Path | None], ImageSet]] = Registry("data set", "steepest.datasets")
-"""Functions that take the data folder and return an ``ImageSet``, by name."""
+
+DATASETS: Registry[Callable[..., ImageSet]] = Registry("data set", "steepest.datasets")
+"""Functions ``reader(root, **options)`` that return an ``ImageSet``, by name."""
 
 
-def load(name: str, root: Path | None = None) -> ImageSet:
+def load(
+    name: str,
+    root: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+) -> ImageSet:
     """Load a data set by name.
 
     Args:
         name: One of ``names()``.
         root: The folder of data sets; ``STEEPEST_DATA`` if not given.
+        options: The data set's own options.
+        limit: Keep so many training and test samples at most, drawn at random, always the same.
 
     Raises:
-        UnknownNameError: If there is no data set of that name.
+        UnknownNameError: If there is no data set, or option of it, of that name.
+        InputError: If an option's value cannot be used, or one is missing.
         DataError: If its files are missing or damaged.
     """
     reader = DATASETS.get(name)
+    check_options(name, options or {})
     if root is None and os.environ.get(DATA_VARIABLE):
         root = Path(os.environ[DATA_VARIABLE]).expanduser()
-    return reader(root)
+    data = reader(root, **(options or {}))
+    if limit is None:
+        return data
+    from steepest.datasets.limit import limited
+
+    return limited(data, limit)
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a data set does not have, without loading it.
+
+    Raises:
+        UnknownNameError: For the first of them.
+        InputError: If one that it needs is missing.
+    """
+    parameters = list(inspect.signature(DATASETS.get(name)).parameters.values())[1:]
+    known = [parameter.name for parameter in parameters]
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of data set {name!r}", option, known)
+    for parameter in parameters:
+        if parameter.default is parameter.empty and parameter.name not in options:
+            raise InputError(f"data set {name!r} needs the option {parameter.name!r}")
 
 
 def names() -> list[str]:

@@ -30,7 +30,7 @@ def check_image(path: Path) -> tuple[int, int] | str:
                 return f"{image.mode} pixels, neither 8 nor 16 bits"
             image.verify()
     except Exception as error:  # noqa: BLE001 - decoders raise almost anything on damaged bytes
-        return _explain(error)
+        return explain_damage(error)
     return height, width
 
 
@@ -47,14 +47,14 @@ def read_pixels(path: Path, channels: int, size: tuple[int, int] | None) -> Tens
 
     try:
         with Image.open(path) as opened:
-            image = _to_eight_bits(ImageOps.exif_transpose(opened))
+            image = to_eight_bits(ImageOps.exif_transpose(opened))
             image = image.convert("RGB" if channels == 3 else "L")
             if size is not None:
                 image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
             pixels = np.array(image, dtype=np.uint8).reshape(image.height, image.width, channels)
     except Exception as error:  # decoders raise almost anything on damaged bytes
         raise DataError(
-            f"{path}: cannot be read ({_explain(error)}); restore the file or remove it"
+            f"{path}: cannot be read ({explain_damage(error)}); restore the file or remove it"
         ) from error
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous().float() / 255
 
@@ -64,7 +64,8 @@ def _has_wide_pixels(image: Image.Image) -> bool:
     return image.mode == "F" or (image.mode == "I" and image.format != "PNG")
 
 
-def _to_eight_bits(image: Image.Image) -> Image.Image:
+def to_eight_bits(image: Image.Image) -> Image.Image:
+    """Return an image whose conversion to RGB or grey keeps what it shows."""
     from PIL import Image
 
     if image.mode.startswith("I"):
@@ -75,7 +76,8 @@ def _to_eight_bits(image: Image.Image) -> Image.Image:
     return image
 
 
-def _explain(error: Exception) -> str:
+def explain_damage(error: Exception) -> str:
+    """Say in a few words why an image could not be decoded."""
     name = type(error).__name__
     if name == "UnidentifiedImageError":
         return "not an image"

@@ -1,0 +1,112 @@
+"""Read a data set as an experiment would, to the last image, and say whether it is whole."""
+
+from __future__ import annotations
+
+import argparse
+
+from torch import Tensor
+
+from steepest.cli.arguments import add_quiet, pairs
+from steepest.cli.data_root import data_root
+from steepest.datasets.base import ImageSet, load
+from steepest.datasets.catalogue import CATALOGUE
+from steepest.datasets.holding import find_layout
+from steepest.datasets.sealed import fits
+from steepest.datasets.streamed import Streamed
+from steepest.errors import DataError
+from steepest.progress import Progress, Step, show_progress
+
+NAME = "check"
+HELP = "read a data set and say whether it is whole"
+
+_NAMED = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("name", metavar="NAME", help="the data set, as `steepest data list` has it")
+    parser.add_argument(
+        "--option",
+        dest="reader_options",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the data set, such as source=shards; may be repeated",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="check what loading checks, and leave images that stay on the disk unread",
+    )
+    add_quiet(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    data = load(arguments.name, options=_choose_options(arguments.name, arguments.reader_options))
+    if not arguments.quick:
+        _read_all(data, show_progress(enabled=not arguments.quiet))
+    print(_describe(data))
+    return 0
+
+
+def _choose_options(name: str, given: list[str]) -> dict[str, object]:
+    """Return the options given, or else those that read what is there."""
+    if given:
+        return pairs(given)
+    root = data_root()
+    holding = next((holding for holding in CATALOGUE if holding.name == name), None)
+    layout = None if root is None or holding is None else find_layout(holding, root)
+    return {} if layout is None else dict(layout.options)
+
+
+def _read_all(data: ImageSet, progress: Progress) -> None:
+    """Read every sample that loading has left on the disk.
+
+    Raises:
+        DataError: If some cannot be read; it names the first few.
+    """
+    columns = {
+        "training images": data.train_images,
+        "training labels": data.train_labels.unseal_rows(data.ids, "steepest data check"),
+        "test images": data.test_images,
+        "test labels": data.test_labels,
+    }
+    faults: list[str] = []
+    for what, column in columns.items():
+        if isinstance(column, Streamed):
+            classes = len(data.classes) if "labels" in what else None
+            with progress.task(f"reading {what}", len(column)) as step:
+                faults += _read_column(column, classes, step)
+    if faults:
+        more = "" if len(faults) <= _NAMED else f" and {len(faults) - _NAMED} more"
+        named = "; ".join(faults[:_NAMED])
+        raise DataError(f"{data.name}: {len(faults)} samples cannot be read: {named}{more}")
+
+
+def _read_column(column: Streamed, classes: int | None, step: Step) -> list[str]:
+    """Read one sample after another, and return what is wrong."""
+    faults = []
+    for row in range(len(column)):
+        try:
+            sample = column[[row]]
+            if classes is not None and not fits(sample, classes):
+                faults.append(f"label map {row} has a label outside 0..{classes - 1}")
+        except DataError as error:
+            faults.append(str(error))
+        step.advance()
+    return faults
+
+
+def _describe(data: ImageSet) -> str:
+    sizes = [_describe_size(images) for images in (data.train_images, data.test_images)]
+    size = sizes[0] if sizes[0] == sizes[1] else " and ".join(sizes)
+    return (
+        f"{data.name} is whole: {len(data.train_images):,} training and "
+        f"{len(data.test_images):,} test samples of {size}, {len(data.classes)} classes, "
+        f"{data.task}"
+    )
+
+
+def _describe_size(images: Tensor | Streamed) -> str:
+    return "x".join(str(side) for side in images.shape[1:])

@@ -1,0 +1,117 @@
+"""What is known of a data set beyond its reader: its files, their origin and its terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Source(StrEnum):
+    """How one comes by a data set."""
+
+    BUILT_IN = "built in"
+    SIMULATED = "simulated"
+    DOWNLOAD = "download"
+    BY_HAND = "by hand"
+
+
+@dataclass(frozen=True)
+class Unpacking:
+    """A folder of an archive that is wanted on the disk.
+
+    Attributes:
+        folder: Its path in the archive.
+        target: What it is called in the data folder.
+        inner: The archive within the archive that holds it, if there is one.
+        nested: Whether its files are archives, each of which becomes a folder.
+        sorted_by: The official file that says which class's folder each file belongs to, if it
+            is not the archive itself.
+    """
+
+    folder: str
+    target: str
+    inner: str = ""
+    nested: bool = False
+    sorted_by: str = ""
+
+
+@dataclass(frozen=True)
+class OfficialFile:
+    """A file as its publisher gives it out.
+
+    Attributes:
+        name: Its name in the data folder.
+        url: Where it is; empty if an account is needed.
+        md5: Its MD5 sum, if one is published.
+        size_bytes: Its size, if it is known.
+        unpacking: What is taken out of it; None if the data set is read from the file itself.
+    """
+
+    name: str
+    url: str = ""
+    md5: str | None = None
+    size_bytes: int | None = None
+    unpacking: Unpacking | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way in which a data set may lie in the data folder.
+
+    Attributes:
+        paths: What belongs together.
+        options: The reader's options that read it; empty if it is read without any.
+    """
+
+    paths: tuple[str, ...]
+    options: tuple[tuple[str, str], ...] = ()
+
+    def is_in(self, root: Path) -> bool:
+        """Say whether all of it is under a folder."""
+        return all((root / path).exists() for path in self.paths)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """One data set of the catalogue.
+
+    Attributes:
+        name: The name it is loaded by.
+        title: What it is.
+        task: What is learned from it.
+        train_count: How many training samples.
+        test_count: How many test samples.
+        classes: How many classes.
+        source: How one comes by it.
+        terms: What its publisher asks for.
+        site: The publisher's page.
+        files: The official files.
+        layouts: What may lie in the data folder; the first that is there counts.
+    """
+
+    name: str
+    title: str
+    task: str
+    train_count: int
+    test_count: int
+    classes: int
+    source: Source
+    terms: str
+    site: str = ""
+    files: tuple[OfficialFile, ...] = ()
+    layouts: tuple[Layout, ...] = ()
+
+
+def find_layout(holding: Holding, root: Path) -> Layout | None:
+    """Return what a data set is read from; None if it is not under ``root``."""
+    return next((layout for layout in holding.layouts if layout.is_in(root)), None)
+
+
+def find_full_layout(holding: Holding, root: Path) -> Layout | None:
+    """Return what a data set is read from without options; None if it is not under ``root``.
+
+    A compact copy, which its reader must be asked for, does not stand in for the official files.
+    """
+    layout = find_layout(holding, root)
+    return None if layout is None or layout.options else layout

@@ -1,0 +1,181 @@
+"""Scenes and the maps of their labels, cut out and mirrored alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from steepest.datasets.file_table import FileTable
+from steepest.datasets.image_view import decoding
+from steepest.errors import DataError
+
+IGNORED = 255
+"""The label of a pixel that does not count."""
+
+NO_LABEL = 254
+"""In a table of labels: a byte that a map must not hold."""
+
+_MAP_MODES = ("L", "P", "1")
+
+
+@dataclass(frozen=True, eq=False)
+class SceneFiles:
+    """Images, and where their label maps are.
+
+    Attributes:
+        images: The images.
+        image_end: How many characters at the end of an image's name a map's name does not share.
+        maps: The folder of the maps, whose folders are called as those of the images.
+        map_ends: How the names of maps end, for each kind of map.
+        tables: What each byte stands for, for each kind of map [kinds, 256].
+        kinds: The kind of each image's map [N].
+    """
+
+    images: FileTable
+    image_end: int
+    maps: str
+    map_ends: tuple[str, ...]
+    tables: npt.NDArray[np.uint8]
+    kinds: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def map_path(self, row: int) -> Path:
+        """Return where an image's label map is."""
+        stem = self.images.name(row)[: -self.image_end]
+        return Path(self.maps, stem + self.map_ends[self.kinds[row]])
+
+
+class SceneReader:
+    """Reads images, uint8 [3, H, W].
+
+    Args:
+        files: Images and maps.
+        whole: Height and width of an image that is not cut.
+        crop: The side of the square that is cut out: of the centre, or at random when augmented,
+            and then half of them mirrored. None leaves images whole.
+    """
+
+    def __init__(self, files: SceneFiles, whole: tuple[int, int], crop: int | None) -> None:
+        self.draws = 0 if crop is None else 3
+        self._files = files
+        self._whole = whole
+        self._crop = crop
+
+    def __call__(self, row: int, draw: Tensor | None) -> Tensor:
+        """Read one image.
+
+        Args:
+            row: Which one.
+            draw: Numbers that decide top, left and mirroring [3].
+
+        Raises:
+            DataError: If the file is damaged or gone, or not of the right size.
+        """
+        from PIL import Image
+
+        path = self._files.images.path(row)
+        with decoding(path), Image.open(path) as image:
+            pixels = np.asarray(image.convert("RGB"))
+        if self._crop is None:
+            _check_size(path, pixels.shape[:2], self._whole)
+        else:
+            pixels = cut(pixels, self._crop, draw, fill=None)
+        return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
+
+
+class MapReader:
+    """Reads label maps, uint8 [H, W], just as ``SceneReader`` reads their images.
+
+    Args:
+        files: Images and maps.
+        whole: Height and width of a map that is not cut.
+        crop: The side of the square that is cut out; None leaves maps whole.
+    """
+
+    def __init__(self, files: SceneFiles, whole: tuple[int, int], crop: int | None) -> None:
+        self.draws = 0 if crop is None else 3
+        self._files = files
+        self._whole = whole
+        self._crop = crop
+
+    def __call__(self, row: int, draw: Tensor | None) -> Tensor:
+        """Read one label map.
+
+        Args:
+            row: Which one.
+            draw: Numbers that decide top, left and mirroring [3].
+
+        Raises:
+            DataError: If the file is damaged or gone, holds what is no label, or is not of the
+                size of its image.
+        """
+        labels = self._read_labels(row)
+        _check_size(self._files.map_path(row), labels.shape, self._size_of_image(row))
+        if self._crop is None:
+            _check_size(self._files.map_path(row), labels.shape, self._whole)
+        else:
+            labels = cut(labels, self._crop, draw, fill=IGNORED)
+        return torch.from_numpy(np.ascontiguousarray(labels))
+
+    def _read_labels(self, row: int) -> npt.NDArray[np.uint8]:
+        from PIL import Image
+
+        path = self._files.map_path(row)
+        with decoding(path), Image.open(path) as image:
+            if image.mode not in _MAP_MODES:
+                raise DataError(f"{path}: {image.mode} pixels, not one byte for each label")
+            found = np.asarray(image, dtype=np.uint8)
+        labels: npt.NDArray[np.uint8] = self._files.tables[self._files.kinds[row]][found]
+        if (labels == NO_LABEL).any():
+            number = int(found[labels == NO_LABEL][0])
+            raise DataError(f"{path}: {number} is no label; restore the file")
+        return labels
+
+    def _size_of_image(self, row: int) -> tuple[int, int]:
+        from PIL import Image
+
+        path = self._files.images.path(row)
+        with decoding(path), Image.open(path) as image:
+            return image.height, image.width
+
+
+def cut(
+    pixels: npt.NDArray[np.uint8], side: int, draw: Tensor | None, *, fill: int | None
+) -> npt.NDArray[np.uint8]:
+    """Cut a square out of an image or a map [H, W, ...].
+
+    Args:
+        pixels: Where it is smaller than the square, it is made larger on both sides.
+        side: Of the square.
+        draw: Numbers that decide top, left and mirroring [3]; None takes the centre.
+        fill: What is added where it is smaller; None reflects it.
+    """
+    missing = [max(0, side - length) for length in pixels.shape[:2]]
+    if any(missing):
+        room = [(less // 2, less - less // 2) for less in missing] + [(0, 0)] * (pixels.ndim - 2)
+        mode: dict[str, Any] = {"mode": "reflect"} if fill is None else {"constant_values": fill}
+        pixels = np.pad(pixels, room, **mode)
+    free = [length - side for length in pixels.shape[:2]]
+    if draw is None:
+        top, left, mirrored = free[0] // 2, free[1] // 2, False
+    else:
+        top, left = (min(int(u * (f + 1)), f) for u, f in zip(draw.tolist(), free, strict=False))
+        mirrored = bool(draw[2] < 0.5)
+    square = pixels[top : top + side, left : left + side]
+    return square[:, ::-1] if mirrored else square
+
+
+def _check_size(path: Path, found: tuple[int, ...], wanted: tuple[int, int]) -> None:
+    if tuple(found) != tuple(wanted):
+        raise DataError(
+            f"{path}: {found[1]}x{found[0]} pixels instead of {wanted[1]}x{wanted[0]}; restore "
+            "the file"
+        )

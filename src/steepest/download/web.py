@@ -1,0 +1,104 @@
+"""Requests over http and https alone, with the answers that a download needs."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPMessage, HTTPResponse
+from typing import IO, cast
+
+from steepest.errors import DataError, InputError
+from steepest.version import __version__
+
+_SCHEMES = ("http", "https")
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+
+
+def check_url(url: str) -> None:
+    """Raise if an address is not one of the web.
+
+    Raises:
+        InputError: Says what is wrong.
+    """
+    try:
+        parts = urllib.parse.urlsplit(url)
+        usable = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or any(ord(sign) <= ord(" ") for sign in url):
+        raise InputError(f"{url!r} cannot be downloaded; give an address with http:// or https://")
+
+
+def open_url(url: str, headers: Mapping[str, str], timeout_seconds: float) -> HTTPResponse:
+    """Ask for a file and return the answer, its body unread.
+
+    Raises:
+        DataError: If the server sends us to anything but http or https.
+        OSError: As ``urllib`` raises it: refused, dropped, timed out, or an error status.
+        HTTPException: If the answer is not HTTP.
+    """
+    asked = {"Accept-Encoding": "identity", "User-Agent": f"steepest/{__version__}", **headers}
+    request = urllib.request.Request(url, headers=asked)  # noqa: S310 - see check_url and _Redirects
+    return cast(HTTPResponse, _make_opener().open(request, timeout=timeout_seconds))
+
+
+def version_of(headers: HTTPMessage) -> str:
+    """Return what names this version of a file, for ``If-Range``; empty if nothing does."""
+    tag = headers.get("ETag", "").strip()
+    # A weak tag may stay while bytes change.
+    if tag.startswith('"'):
+        return tag
+    return headers.get("Last-Modified", "").strip()
+
+
+def length_of(headers: HTTPMessage) -> int | None:
+    """Return the length of a body, if it is told."""
+    told = headers.get("Content-Length", "").strip()
+    return int(told) if told.isascii() and told.isdecimal() else None
+
+
+def range_of(headers: HTTPMessage) -> tuple[int, int | None] | None:
+    """Return where a partial body starts, and the whole file's length if it is told."""
+    found = _RANGE.fullmatch(headers.get("Content-Range", "").strip())
+    if found is None:
+        return None
+    return int(found[1]), None if found[3] == "*" else int(found[3])
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    def http_error_302(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+    ) -> object:
+        place = headers.get("Location") or headers.get("URI") or ""
+        scheme = urllib.parse.urlsplit(urllib.parse.urljoin(req.full_url, place)).scheme
+        if scheme not in _SCHEMES or (req.type == "https" and scheme == "http"):
+            raise DataError(
+                f"{req.full_url}: the server redirects to {place}, which is refused; "
+                "give another address with --url"
+            )
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+def _make_opener() -> urllib.request.OpenerDirector:
+    # Put together by hand: the usual opener also reads file: and ftp: addresses.
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        _Redirects(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    return opener

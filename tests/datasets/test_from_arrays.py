@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from steepest.datasets.arrays import from_arrays
+from steepest.errors import DataError, InputError, NonFiniteError, UnknownNameError
+
+DRAW = np.random.default_rng(0)
+BYTES = DRAW.integers(0, 256, (6, 5, 7, 3), dtype=np.uint8)
+FIRST = BYTES.transpose(0, 3, 1, 2)
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+
+
+def make(images=BYTES, labels=LABELS, test_images=None, test_labels=None, **options):
+    test_images = images[:2] if test_images is None else test_images
+    test_labels = labels[:2] if test_labels is None else test_labels
+    return from_arrays(images, labels, test_images, test_labels, **options)
+
+
+@pytest.mark.parametrize(
+    ("images", "layout"),
+    [
+        (BYTES, "auto"),
+        (BYTES, "channels-last"),
+        (FIRST, "auto"),
+        (FIRST, "channels-first"),
+        (np.asfortranarray(BYTES), "auto"),
+        (BYTES[:, ::-1][:, ::-1], "auto"),
+        (torch.tensor(BYTES), "auto"),
+        (torch.tensor(FIRST.copy()), "auto"),
+    ],
+)
+def test_images_of_any_layout_become_channels_first(images, layout):
+    made = make(images, layout=layout)
+    assert np.array_equal(made.train_images, FIRST)
+    assert np.array_equal(made.test_images, FIRST[:2])
+    assert made.train_images.dtype == torch.uint8
+    assert made.train_images.is_contiguous()
+
+
+def test_grey_images_need_no_axis_of_channels():
+    made = make(BYTES[..., 0])
+    assert np.array_equal(made.train_images, FIRST[:, :1])
+    assert len(made.mean) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"), [((4, 2, 5, 6, 7), (4, 2, 5, 6, 7)), ((4, 5, 6, 7, 1), (4, 1, 5, 6, 7))]
+)
+def test_volumes_have_one_axis_more(shape, wanted):
+    made = make(DRAW.random(shape, dtype=np.float32), LABELS[:4])
+    assert made.train_images.shape == wanted
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 8, 3), (6, 8, 8, 8)])
+def test_a_layout_that_cannot_be_told_is_asked_for(shape):
+    images = np.zeros(shape, np.uint8)
+    with pytest.raises(InputError, match="set layout to 'channels-first' or 'channels-last'"):
+        make(images)
+    assert make(images, layout="channels-first").train_images.shape == shape
+    assert make(images, layout="channels-last").channels == shape[-1]
+
+
+def test_the_training_images_decide_the_layout_of_the_test_images():
+    test = np.zeros((1, 3, 8, 3), np.uint8)
+    train = np.zeros((6, 8, 8, 3), np.uint8)
+    with pytest.raises(DataError, match="differ in shape"):
+        make(train, test_images=test, test_labels=LABELS[:1])
+    maps = np.zeros((6, 8, 8), np.uint8)
+    assert make(train, maps, test, np.zeros((1, 3, 8), int)).test_images.shape == (1, 3, 3, 8)
+
+
+@pytest.mark.parametrize("kind", ["<f2", "<f4", "<f8", ">f4", "g"])
+def test_floats_are_used_as_they_are(kind):
+    images = (BYTES[..., 0] / 256 * 8 - 4).astype(kind)
+    made = make(images)
+    assert made.train_images.dtype == torch.float32
+    assert np.array_equal(made.train_images[:, 0], images.astype(np.float32))
+    assert made.mean == pytest.approx([images.astype(float).mean()], abs=1e-3)
+
+
+def test_mean_and_std_are_those_of_the_training_images():
+    made = make(test_images=BYTES[:1] * 0, test_labels=LABELS[:1])
+    scaled = BYTES / 255
+    assert made.mean == pytest.approx(scaled.mean(axis=(0, 1, 2)))
+    assert made.std == pytest.approx(scaled.std(axis=(0, 1, 2)))
+
+
+def test_given_mean_and_std_are_kept():
+    made = make(mean=(0.1, 0.2, 0.3), std=np.array([1, 2, 3]))
+    assert (made.mean, made.std) == ((0.1, 0.2, 0.3), (1.0, 2.0, 3.0))
+    assert make(mean=torch.tensor([0.5, 0.5, 0.5])).std == make().std
+
+
+def test_a_channel_without_contrast_has_the_std_one():
+    images = np.concatenate([DRAW.random((6, 5, 7, 1)), np.full((6, 5, 7, 1), 0.1)], axis=-1)
+    made = make(images)
+    assert made.std[0] == pytest.approx(images[..., 0].std(), rel=1e-4)
+    assert made.std[1] == 1.0
+
+
+@pytest.mark.parametrize("kind", ["u1", "i1", "i2", "i4", "i8", "u2", "u8", ">i4"])
+def test_whole_numbers_are_classes(kind):
+    made = make(labels=LABELS.astype(kind))
+    assert made.task == "classification"
+    assert made.train_labels.unseal("test").tolist() == LABELS.tolist()
+    assert made.test_labels.dtype == torch.int64
+    assert made.classes == ("0", "1", "2")
+
+
+def test_the_test_labels_count_for_the_number_of_classes():
+    assert make(test_labels=[0, 4]).classes == tuple("01234")
+
+
+@pytest.mark.parametrize("kind", ["u1", "i4", "i8"])
+def test_whole_numbers_for_each_pixel_are_label_maps(kind):
+    maps = DRAW.integers(0, 4, (6, 5, 7)).astype(np.uint8)
+    maps[0, 0] = 255
+    made = make(labels=maps.astype(np.int64).astype(kind))
+    assert made.task == "segmentation"
+    assert made.test_labels.dtype == torch.uint8
+    assert np.array_equal(made.train_labels.unseal("test"), maps)
+    assert made.classes == ("0", "1", "2", "3")
+
+
+def test_booleans_for_each_class_are_multi_label():
+    several = DRAW.random((6, 4)) < 0.5
+    made = make(labels=several)
+    assert made.task == "multi-label"
+    assert np.array_equal(made.train_labels.unseal("test"), several)
+    assert made.classes == ("0", "1", "2", "3")
+
+
+def test_names_and_augmentation_are_kept():
+    made = make(classes=["a", "b", "c", "d"], name="mine", augmentation="crop-flip")
+    assert made.classes == ("a", "b", "c", "d")
+    assert (made.name, made.augmentation) == ("mine", "crop-flip")
+
+
+def test_without_test_images_a_share_is_split_off_by_the_seed():
+    images = np.arange(40, dtype=np.uint8)[:, None, None] * np.ones((5, 5), np.uint8)
+    labels = np.arange(40)
+    splits = [from_arrays(images, labels, test_share=0.25, seed=seed) for seed in (0, 0, 1)]
+    for split in splits:
+        test = split.test_labels.tolist()
+        train = split.train_labels.unseal("test").tolist()
+        assert len(test) == 10
+        assert sorted(train + test) == list(range(40))
+        assert (train, test) == (sorted(train), sorted(test))
+        assert split.test_images[:, 0, 0, 0].tolist() == test
+        assert split.train_images[:, 0, 0, 0].tolist() == train
+    assert torch.equal(splits[0].test_labels, splits[1].test_labels)
+    assert not torch.equal(splits[0].test_labels, splits[2].test_labels)
+
+
+def test_an_array_mapped_from_disk_is_neither_copied_nor_written(tmp_path):
+    np.save(tmp_path / "images.npy", FIRST)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    made = make(mapped)
+    assert made.train_images.data_ptr() == mapped.ctypes.data
+    assert np.array_equal(made.train_images, FIRST)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"images": BYTES.astype(np.int64)}, DataError, "give bytes 0..255"),
+        ({"images": BYTES > 3}, DataError, "give bytes 0..255"),
+        ({"images": BYTES[..., 0, 0]}, DataError, r"images are \[6, 5\]; give \[N, H, W\]"),
+        ({"images": BYTES.astype(str)}, DataError, "give numbers"),
+        ({"images": np.full((6, 5, 7, 3), np.nan)}, NonFiniteError, "NaN or infinity"),
+        ({"layout": "channel-first"}, UnknownNameError, "did you mean 'channels-first'"),
+        ({"labels": LABELS / 2}, DataError, "labels are torch.float64"),
+        ({"labels": LABELS > 0}, DataError, r"labels are torch.bool of shape \[6\]"),
+        ({"labels": LABELS[:, None]}, DataError, r"shape \[6, 1\]; give classes int64 \[N\]"),
+        ({"labels": LABELS - 1}, DataError, "outside 0..1"),
+        ({"labels": LABELS[:5]}, DataError, "6 training images for 5 labels"),
+        ({"labels": LABELS, "classes": ["a", "b"]}, DataError, "a label is outside 0..1"),
+        ({"classes": ["a", "b", "a"]}, InputError, "a name of its own"),
+        ({"classes": []}, InputError, "a name of its own"),
+        ({"labels": np.full((6, 5, 7), -1)}, DataError, "must hold 0..255"),
+        ({"labels": np.full((6, 5, 7), 256)}, DataError, "must hold 0..255"),
+        ({"labels": np.full((6, 5, 7), 255)}, DataError, "no sample has a label"),
+        ({"labels": np.zeros((6, 7, 5), int)}, DataError, r"maps of \[7, 5\] for images of \[5, 7"),
+        ({"test_images": BYTES[:2] / 255}, DataError, "uint8 and test images torch.float32"),
+        ({"test_labels": np.ones((2, 3), bool)}, DataError, "different kinds"),
+        ({"mean": (0.5,)}, DataError, "need 3 values"),
+        ({"mean": 0.5}, DataError, "a finite number for each channel"),
+        ({"std": (1, 1, float("nan"))}, DataError, "a finite number for each channel"),
+        ({"std": ("a", "b", "c")}, DataError, "a finite number for each channel"),
+        ({"test_share": 0.5}, InputError, "leave test_share out"),
+    ],
+)
+def test_arrays_that_cannot_be_used_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        make(**arguments)
+
+
+@pytest.mark.parametrize("share", [-0.5, 0.01, 0.99, 1.0, 2.0])
+def test_a_share_that_leaves_a_part_empty_is_refused(share):
+    with pytest.raises(InputError, match="6 samples cannot be split so"):
+        from_arrays(BYTES, LABELS, test_share=share)
+
+
+def test_something_to_test_on_is_needed():
+    with pytest.raises(InputError, match=r"or a test_share such as 0\.2"):
+        from_arrays(BYTES, LABELS)
+    with pytest.raises(InputError, match="come together"):
+        from_arrays(BYTES, LABELS, BYTES)
+    with pytest.raises(DataError, match="6 images for 5 labels"):
+        from_arrays(BYTES, LABELS[:5], test_share=0.5)
