@@ -180,7 +180,7 @@ class PrecisionBench:
         return score_pool(trained.model, trained.pool, self._norm, precision, self._progress), note
 
     def _job(self, precision: Precision) -> Job:
-        classes, channels = len(self._data.classes), self._data.train_images.shape[1]
+        classes, channels = len(self._data.classes), self._data.channels
         name, threads = self._config.model.name, self._config.threads
         return Job(name, classes, channels, self._norm, precision, threads)
 

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from steepest.datasets import ImageSet
+from steepest.datasets.limit import take
 from steepest.errors import InputError
 from steepest.experiment.config import Config
-from steepest.models import build
+from steepest.experiment.parts import make_task
+from steepest.experiment.start import fresh_model
 from steepest.progress import Progress
 from steepest.seeds import derive
 from steepest.selection import random_subset
-from steepest.tables import from_table
-from steepest.tasks.base import TASKS, Metric
-from steepest.training import fit, predict_logits
+from steepest.tasks.base import Metric
+from steepest.training import evaluate, fit
 from steepest.training.augment import normalise
 
 
@@ -59,14 +60,13 @@ def train_and_draw(
             f"--labels {labels}: {data.name} has {len(ids)} samples; leave some for the pool"
         )
     labelled = [int(i) for i in random_subset(ids, labels, config.seed, "initial set")]
-    model = build(config.model.name, len(data.classes), data.train_images.shape[1], config.seed)
-    options = {"classes": len(data.classes), **config.task.options}
-    task = from_table(TASKS.get(config.task.name), options, f"task {config.task.name!r}")
-    known = data.train_labels.unseal("training on the initial set")[labelled]
+    model = fresh_model(config.model, data, config.seed)
+    task = make_task(config, data)
+    known = data.train_labels.unseal_rows(labelled, "training on the initial set")
     fit(
         model,
         task,
-        data.train_images[labelled],
+        take(data.train_images, labelled),
         known,
         config.training,
         mean=data.mean,
@@ -76,9 +76,10 @@ def train_and_draw(
         device=device,
         progress=progress,
     )
-    logits = predict_logits(model, data.test_images, mean=data.mean, std=data.std, device=device)
+    test, truth = data.test_images, data.test_labels
+    metrics = evaluate(model, task, test, truth, mean=data.mean, std=data.std, device=device)
     seen = set(labelled)
     rest = [i for i in ids if i not in seen]
     drawn = [rest[i] for i in random_subset(rest, pool, config.seed)]
     samples = normalise(data.train_images[drawn], data.mean, data.std)
-    return Trained(model, task.metrics(logits, data.test_labels), drawn, samples)
+    return Trained(model, metrics, drawn, samples)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steepest.experiment.config import Config
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +28,28 @@ def add_config(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="replace a setting, such as training.epochs=5; may be repeated",
     )
+    variant = parser.add_mutually_exclusive_group()
+    variant.add_argument(
+        "--fast",
+        dest="variant",
+        action="store_const",
+        const="fast",
+        help="the configuration's quick recipe, for a first look",
+    )
+    variant.add_argument(
+        "--smoke",
+        dest="variant",
+        action="store_const",
+        const="smoke",
+        help="the configuration's smallest size: does the whole path run?",
+    )
+
+
+def config_of(arguments: argparse.Namespace) -> Config:
+    """Read the configuration that the arguments name, changed as they say."""
+    from steepest.experiment.config import load_config
+
+    return load_config(arguments.config, arguments.changes, arguments.variant)
 
 
 def add_out(parser: argparse.ArgumentParser, default: str | None = None) -> None:

@@ -9,10 +9,17 @@ import argparse
 import shlex
 import sys
 
-from steepest.cli.arguments import add_config, add_minutes, add_out, add_quiet, deadline_of
+from steepest.cli.arguments import (
+    add_config,
+    add_minutes,
+    add_out,
+    add_quiet,
+    config_of,
+    deadline_of,
+)
 from steepest.cli.outcome import show_outcome
 from steepest.errors import InputError
-from steepest.experiment import compare, load_config
+from steepest.experiment import compare
 from steepest.progress import show_progress
 
 NAME = "compare"
@@ -49,7 +56,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     strategies = [name.strip() for name in arguments.strategies.split(",") if name.strip()]
     compare(
-        load_config(arguments.config, arguments.changes),
+        config_of(arguments),
         strategies,
         _seeds(arguments.seeds),
         arguments.out,

@@ -5,10 +5,19 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from steepest.cli.arguments import add_config, add_minutes, add_out, add_quiet, deadline_of
-from steepest.experiment import Experiment, load_config
+from steepest.cli.arguments import (
+    add_config,
+    add_minutes,
+    add_out,
+    add_quiet,
+    config_of,
+    deadline_of,
+)
+from steepest.experiment import Experiment
 from steepest.progress import show_progress
+from steepest.report.metric_words import words_of
 from steepest.report.text_table import text_table
+from steepest.tasks import TASKS
 
 NAME = "run"
 HELP = "run one experiment, or go on with it"
@@ -25,22 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    config = load_config(arguments.config, arguments.changes)
+    config = config_of(arguments)
     if arguments.seed is not None:
         config = replace(config, seed=arguments.seed)
     progress = show_progress(enabled=not arguments.quiet)
     records = Experiment(config, arguments.out, progress=progress).run(deadline_of(arguments))
+    metric = TASKS.get(config.task.name).headline
     rows = [
         [
             str(r.cycle),
             str(r.labelled),
-            f"{r.metrics['accuracy']:.4f}",
+            f"{r.metrics[metric]:.4f}",
             f"{r.training.seconds:.1f}",
             "" if r.scoring is None else f"{r.scoring.seconds:.1f}",
         ]
         for r in records
     ]
-    header = ["cycle", "labels", "test accuracy", "training s", "scoring s"]
+    header = ["cycle", "labels", words_of(metric).name, "training s", "scoring s"]
     print(text_table(header, rows))
     print(f"\nRecords: {arguments.out / 'records.jsonl'}")
     print(f"Report:  steepest report {arguments.out}")

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from steepest.datasets.sealed import SealedLabels
 from steepest.errors import InputError
 from steepest.labelling.answers import Answers
-from steepest.pool.values import copy_label, plain_ids, plain_labels
+from steepest.pool.values import Label, copy_label, plain_ids, plain_labels
 from steepest.seeds import SampleId
+
+MAP = "map"
+"""What the pool notes of a sample whose label is a map: a journal is no place for pixels."""
 
 
 class OracleLabeller:
     """Answers at once and rightly from a data set's sealed labels.
 
     Args:
-        sealed: Labels [N], unsealed here for the purpose ``"oracle labeller"``.
+        sealed: Labels [N, ...], unsealed here for the purpose ``"oracle labeller"``. Label maps
+            stay where they are: the answer is then that there is one.
         ids: The samples' ids [N] in the order of the labels; None means 0 … N - 1.
 
     Raises:
@@ -28,8 +34,7 @@ class OracleLabeller:
         known = plain_ids(range(len(sealed)) if ids is None else ids)
         if len(known) != len(sealed):
             raise InputError(f"{len(known)} ids but {len(sealed)} labels; give one id per label")
-        labels = plain_labels(sealed.unseal("oracle labeller"))
-        self._labels = dict(zip(known, labels, strict=True))
+        self._labels = dict(zip(known, _answers(sealed), strict=True))
 
     def label(self, ids: Sequence[SampleId]) -> Answers:
         """Return the true label of every sample asked about."""
@@ -38,3 +43,13 @@ class OracleLabeller:
         if unknown is not None:
             raise InputError(f"the oracle has no sample {unknown!r}; ask with the data set's ids")
         return Answers({i: copy_label(self._labels[i]) for i in asked})
+
+
+def _answers(sealed: SealedLabels) -> list[Label]:
+    """Return each sample's label as a pool keeps it."""
+    if sealed.dense:
+        return [MAP] * len(sealed)
+    labels = sealed.unseal("oracle labeller")
+    if labels.dtype == torch.bool:
+        return [row.nonzero()[:, 0].tolist() for row in labels]
+    return plain_labels(labels)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from steepest.training.augment import AUGMENTATIONS, CropFlip, normalise
-from steepest.training.evaluate import predict_logits
+from steepest.training.checkpoint import Checkpoint
+from steepest.training.evaluate import evaluate, predict_logits
 from steepest.training.fit import FitResult, fit
 from steepest.training.recipe import Recipe
 
 __all__ = [
     "AUGMENTATIONS",
+    "Checkpoint",
     "CropFlip",
     "FitResult",
     "Recipe",
+    "evaluate",
     "fit",
     "normalise",
     "predict_logits",

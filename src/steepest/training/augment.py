@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from steepest.tasks.segmentation import IGNORED
+
 
 @dataclass(frozen=True)
 class CropFlip:
@@ -35,12 +37,13 @@ class CropFlip:
         mirrored = torch.randint(2, (count, 1), generator=generator) * int(self.flip)
         return torch.cat([corners, mirrored], dim=1)
 
-    def apply(self, images: Tensor, draws: Tensor) -> Tensor:
+    def apply(self, images: Tensor, draws: Tensor, fill: int = 0) -> Tensor:
         """Change a batch as drawn.
 
         Args:
             images: [B, C, H, W], of any type.
             draws: Rows of ``draw`` [B, 3], on the same device.
+            fill: What the padding holds.
 
         Returns:
             Changed images [B, C, H, W].
@@ -53,7 +56,7 @@ class CropFlip:
         top, left, mirrored = (draws[:, i : i + 1] for i in range(3))
         rows = rows + top
         columns = torch.where(mirrored == 1, columns.flip(0), columns) + left
-        padded = functional.pad(images, [self.padding] * 4)
+        padded = functional.pad(images, [self.padding] * 4, value=fill)
         return padded[
             batch[:, None, None, None],
             channels[None, :, None, None],
@@ -61,34 +64,46 @@ class CropFlip:
             columns[:, None, None, :],
         ]
 
+    def apply_to_labels(self, labels: Tensor, draws: Tensor) -> Tensor:
+        """Change label maps [B, H, W] as their images were; other labels stay as they are."""
+        if labels.ndim < 3:
+            return labels
+        return self.apply(labels[:, None], draws, fill=IGNORED)[:, 0]
+
 
 AUGMENTATIONS: Mapping[str, CropFlip] = MappingProxyType(
     {
         "none": CropFlip(),
         "shift": CropFlip(padding=1),
+        "flip": CropFlip(flip=True),
         "crop-flip": CropFlip(padding=4, flip=True),
     }
 )
-"""Augmentations by name."""
+"""Augmentations on the device, by name."""
+
+OWN = "own"
+"""The augmentation that a data set applies itself while it is read from disk."""
 
 
 def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """Return (images / 255 - mean) / std as float [B, C, H, W].
+    """Return (images - mean) / std as float [B, C, ...], bytes first divided by 255.
 
     Args:
-        images: uint8 [B, C, H, W].
-        mean: Per channel, on the 0..1 scale [C].
-        std: Per channel, on the 0..1 scale [C].
+        images: uint8 or float32 [B, C, ...].
+        mean: Per channel, of bytes on the 0..1 scale [C].
+        std: Per channel, on the same scale [C].
     """
-    scale, offset = _scale_and_offset(tuple(mean), tuple(std), images.device)
-    return images.float() * scale[:, None, None] + offset[:, None, None]
+    most = 255.0 if images.dtype == torch.uint8 else 1.0
+    scale, offset = _scale_and_offset(tuple(mean), tuple(std), most, images.device)
+    shape = (-1, *[1] * (images.ndim - 2))
+    return images.float() * scale.reshape(shape) + offset.reshape(shape)
 
 
 @functools.lru_cache(maxsize=16)
 def _scale_and_offset(
-    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
+    mean: tuple[float, ...], std: tuple[float, ...], most: float, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     # Kept, because moving them over for every batch would make a GPU wait.
-    scale = torch.tensor([1 / (255 * s) for s in std], device=device)
+    scale = torch.tensor([1 / (most * s) for s in std], device=device)
     offset = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=device)
     return scale, offset

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from steepest.datasets.base import Images
+from steepest.datasets.sealed import Labels
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.progress import Progress
 from steepest.tasks import Task
-from steepest.training.augment import AUGMENTATIONS
+from steepest.training.augment import AUGMENTATIONS, OWN
 from steepest.training.batches import LabelledImages
+from steepest.training.checkpoint import Checkpoint
 from steepest.training.recipe import Recipe
 from steepest.training.scope import memory_format, own_randomness
 from steepest.training.step import RecordedStep, Step
@@ -38,8 +41,8 @@ class FitResult:
 def fit(
     model: nn.Module,
     task: Task,
-    images: Tensor,
-    labels: Tensor,
+    images: Images,
+    labels: Labels,
     recipe: Recipe,
     *,
     mean: Sequence[float],
@@ -48,23 +51,26 @@ def fit(
     seed: int,
     device: torch.device,
     progress: Progress,
+    checkpoint: Checkpoint | None = None,
 ) -> FitResult:
     """Train a model in place and leave it on ``device`` in eval mode.
 
-    The same seed gives the same weights; the global random state stays as it is.
+    The same seed gives the same weights, stopped and resumed or not; the global random state
+    stays as it is.
 
     Args:
         model: Trained on from the weights it has.
         task: Decides the loss.
-        images: uint8 [N, C, H, W].
-        labels: What the task learns from [N].
+        images: uint8 or float32 [N, C, ...], in memory or on disk.
+        labels: What the task learns from [N, ...].
         recipe: How to train.
-        mean: Per channel, on the 0..1 scale [C].
-        std: Per channel, on the 0..1 scale [C].
+        mean: Per channel, of bytes on the 0..1 scale [C].
+        std: Per channel, on the same scale [C].
         augmentation: The data set's own, used where the recipe says ``auto``.
         seed: Decides order, augmentation and dropout.
-        device: Where to compute; all images are moved there once.
+        device: Where to compute; images in memory are moved there once.
         progress: Told of every epoch.
+        checkpoint: Where the state is kept at the end of an epoch, and found again.
 
     Raises:
         InputError: If there is nothing to learn from.
@@ -74,11 +80,13 @@ def fit(
     if len(images) == 0 or len(images) != len(labels):
         raise InputError(f"{len(images)} images for {len(labels)} labels; give one label to each")
     chosen = augmentation if recipe.augmentation == "auto" else recipe.augmentation
-    if chosen not in AUGMENTATIONS:
-        raise UnknownNameError("augmentation", chosen, AUGMENTATIONS)
+    if chosen != OWN and chosen not in AUGMENTATIONS:
+        raise UnknownNameError("augmentation", chosen, [*AUGMENTATIONS, OWN])
     started = time.monotonic()
+    data = LabelledImages(images, labels, mean, std, AUGMENTATIONS.get(chosen))
     model.to(device)
-    data = LabelledImages(images.to(device), labels.to(device), mean, std, AUGMENTATIONS[chosen])
+    data = data.to(device)
+    key = f"seed {seed}, {len(images)} samples, {recipe}"
     loss = math.nan
     with (
         own_randomness(seed, device),
@@ -89,14 +97,19 @@ def fit(
         optimizer = _make_optimizer(model, recipe, device)
         kind = RecordedStep if device.type == "cuda" and recipe.cuda_graph else Step
         take_step = kind(model, task, optimizer, amp=recipe.amp)
-        for epoch in range(recipe.epochs):
+        done = 0 if checkpoint is None else checkpoint.restore(model, optimizer, key)
+        if done:
+            step.advance(done)
+        for epoch in range(done, recipe.epochs):
             _set_lr(optimizer, recipe.lr_at(epoch))
-            for x, y in data.batches(seed, epoch, recipe.batch_size):
+            for x, y in data.batches(seed, epoch, recipe.batch_size, device):
                 take_step(x.contiguous(memory_format=layout), y)
             loss = take_step.take_total() / len(images)
             if not math.isfinite(loss):
                 raise NonFiniteError(f"the loss is {loss} in epoch {epoch}; lower lr={recipe.lr}")
             step.advance(note=f"loss {loss:.3f}")
+            if checkpoint is not None and epoch + 1 < recipe.epochs:
+                checkpoint.save_if_due(model, optimizer, epoch + 1, key)
         optimizer.zero_grad()
     model.eval()
     _check_weights(model, recipe)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from steepest.errors import ConfigError
-from steepest.training.augment import AUGMENTATIONS
+from steepest.training.augment import AUGMENTATIONS, OWN
 
 Optimizer = Literal["sgd", "adam"]
 Schedule = Literal["milestones", "cosine", "constant"]
@@ -40,7 +40,8 @@ class Recipe:
         default=0.1, metadata={"help": "what lr is multiplied by at each milestone"}
     )
     augmentation: str = field(
-        default="auto", metadata={"help": "an augmentation's name, or auto for the data set's own"}
+        default="auto",
+        metadata={"help": "an augmentation's name, or auto for the one that suits the data set"},
     )
     amp: bool = field(default=False, metadata={"help": "train in bfloat16 on accelerators"})
     cuda_graph: bool = field(
@@ -66,7 +67,7 @@ class Recipe:
         self._check(0 < self.gamma <= 1, "gamma", "above 0, at most 1")
         self._check_choice("optimizer", get_args(Optimizer))
         self._check_choice("schedule", get_args(Schedule))
-        self._check_choice("augmentation", ("auto", *AUGMENTATIONS))
+        self._check_choice("augmentation", ("auto", OWN, *AUGMENTATIONS))
         whole = all(type(m) is int and m >= 1 for m in self.milestones)
         ascending = list(self.milestones) == sorted(set(self.milestones))
         self._check(whole and ascending, "milestones", "epochs from 1 on, in ascending order")

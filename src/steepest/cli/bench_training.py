@@ -1,0 +1,128 @@
+"""Images a second in training, beside a common loop with a data loader in the same process.
+
+Ours includes images and augmentation on the device. Trainings side by side run in processes of
+their own, on a GPU through the Multi-Process Service if it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steepest.cli.arguments import add_quiet
+from steepest.cli.bench_run import run_bench
+from steepest.errors import InputError
+
+if TYPE_CHECKING:
+    from steepest.bench.training import Settings
+
+NAME = "training"
+HELP = "images a second in training, one run and several side by side"
+
+_MODEL, _SMOKE_MODEL = "cifar-resnet18", "small-cnn"
+_BATCH, _SMOKE_BATCH = 128, 4
+_SIZE, _SMOKE_SIZE = 32, 8
+_MOST_WORKERS = 8
+_BATCHES = 50
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("--model", metavar="NAME", help=f"(default: {_MODEL})")
+    parser.add_argument("--device", default="auto", metavar="NAME", help="(default: a GPU if any)")
+    parser.add_argument("--batch", type=int, metavar="N", help=f"(default: {_BATCH})")
+    parser.add_argument("--size", type=int, metavar="N", help=f"pixels (default: {_SIZE})")
+    parser.add_argument(
+        "--precision",
+        choices=("fp32", "bf16"),
+        help="on all sides (default: fp32 on a CPU, bf16 on a GPU)",
+    )
+    parser.add_argument(
+        "--runs", default="1,2,4", metavar="A,B", help="trainings side by side (default: 1,2,4)"
+    )
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--seconds", type=float, default=2.0, metavar="S", help="of each timing (default: 2)"
+    )
+    length.add_argument("--steps", type=int, metavar="N", help="of each timing, instead")
+    parser.add_argument("--rounds", type=int, metavar="N", help="the best counts (default: 2)")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help=f"processes of the data loader (default: one per core, at most {_MOST_WORKERS})",
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help=f"tiny, on the CPU: {_SMOKE_MODEL}, batch {_SMOKE_BATCH}, 2 steps, 1 thread",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
+    add_quiet(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from steepest.bench.training import TrainingBench
+    from steepest.bench.training_table import describe_training
+    from steepest.files import check_writable
+    from steepest.progress import show_progress
+
+    settings = _settings(arguments)
+    out: Path | None = arguments.out
+    if out is not None:
+        check_writable(out)
+    bench = TrainingBench(settings, show_progress(enabled=not arguments.quiet))
+    return run_bench(bench, describe_training, out)
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    import torch
+
+    from steepest.bench.training import Settings
+    from steepest.bench.training_loops import Workload
+    from steepest.devices import choose_device
+    from steepest.models.base import MODELS
+
+    smoke: bool = arguments.smoke
+    device = choose_device("cpu" if smoke else arguments.device)
+    model = arguments.model or (_SMOKE_MODEL if smoke else _MODEL)
+    MODELS.get(model)
+    batch = _given(arguments.batch, _SMOKE_BATCH if smoke else _BATCH)
+    workers = 0 if smoke else min(_MOST_WORKERS, os.cpu_count() or 1)
+    load = Workload(
+        model,
+        batch,
+        arguments.precision or ("bf16" if device.type == "cuda" else "fp32"),
+        _given(arguments.size, _SMOKE_SIZE if smoke else _SIZE),
+        batch * (2 if smoke else _BATCHES),
+        _given(arguments.workers, workers),
+        arguments.seed,
+    )
+    return Settings(
+        load,
+        device,
+        _given(arguments.threads, 1 if smoke else torch.get_num_threads()),
+        arguments.seconds,
+        2 if smoke and arguments.steps is None else arguments.steps,
+        _numbers(arguments.runs),
+        _given(arguments.rounds, 1 if smoke else 2),
+        shlex.join(["steepest", *sys.argv[1:]]),
+    )
+
+
+def _given(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError as error:
+        raise InputError(f"--runs {text!r}: give numbers separated by commas") from error

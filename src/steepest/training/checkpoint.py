@@ -1,0 +1,120 @@
+"""A training's whole state on disk, so that it goes on from an epoch's end as if never stopped."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from steepest.files import write_atomically
+
+_SECONDS = 60.0
+
+
+class Checkpoint:
+    """The latest state of one training, written at most so often.
+
+    Args:
+        path: The file; what it holds of another training is left alone until it is written over.
+        every_seconds: How long a training runs before its state is written again.
+    """
+
+    def __init__(self, path: Path, every_seconds: float = _SECONDS) -> None:
+        self.path = path
+        self._every_seconds = every_seconds
+        self._written = time.monotonic()
+
+    def save_if_due(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, epochs: int, key: str
+    ) -> None:
+        """Write the state after so many epochs, if it is time to.
+
+        Args:
+            model: With its weights and statistics.
+            optimizer: With its momentum.
+            epochs: How many are done.
+            key: What tells this training from others.
+        """
+        if time.monotonic() - self._written < self._every_seconds:
+            return
+        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+        for number, parameter in enumerate(_parameters(optimizer)):
+            for name, value in optimizer.state[parameter].items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimizer.{number}.{name}"] = value
+        for name, value in _random_states(model).items():
+            tensors[f"random.{name}"] = value
+        plain = {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, value in tensors.items()
+        }
+        about = {"steepest": json.dumps({"epochs": epochs, "key": key})}
+        write_atomically(self.path, safetensors.torch.save(plain, metadata=about))
+        self._written = time.monotonic()
+
+    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, key: str) -> int:
+        """Put the state back if it is this training's.
+
+        Returns:
+            The epochs that are done; 0 if there is nothing to go on from.
+        """
+        found = _read(self.path, key)
+        if found is None:
+            return 0
+        epochs, tensors = found
+        model.load_state_dict(_part(tensors, "model."))
+        for number, parameter in enumerate(_parameters(optimizer)):
+            for name, value in _part(tensors, f"optimizer.{number}.").items():
+                # Laid out as the parameter is, or sums would be taken in another order.
+                kept = torch.empty_like(parameter) if value.shape == parameter.shape else value
+                optimizer.state[parameter][name] = kept.copy_(value).to(parameter.device)
+        _set_random_states(model, _part(tensors, "random."))
+        return epochs
+
+    def clear(self) -> None:
+        """Remove the file: its training is over."""
+        self.path.unlink(missing_ok=True)
+
+
+def _read(path: Path, key: str) -> tuple[int, dict[str, Tensor]] | None:
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {})["steepest"])
+            if about["key"] != key:
+                return None
+            return int(about["epochs"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, KeyError, ValueError, safetensors.SafetensorError):
+        # A checkpoint saves time and nothing else: without it the training begins anew.
+        return None
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _random_states(model: nn.Module) -> dict[str, Tensor]:
+    states = {"cpu": torch.default_generator.get_state()}
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def _set_random_states(model: nn.Module, states: dict[str, Tensor]) -> None:
+    torch.default_generator.set_state(states["cpu"])
+    device = next(model.parameters()).device
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
