@@ -124,7 +124,7 @@ def test_the_clean_set_has_no_mode_of_noise():
 
 def test_files_go_before_shapes_and_the_name_says_so(tmp_path):
     write_template_archive(procedural_templates(), tmp_path / "cryoet")
-    assert "(real templates)" in load("50c-clean", tmp_path, FEW).name
+    assert "(archive templates)" in load("50c-clean", tmp_path, FEW).name
     shapes = load("50c-clean", tmp_path, {**FEW, "templates": "procedural"})
     assert "(procedural templates)" in shapes.name
 
@@ -145,7 +145,7 @@ def test_folders_of_maps_and_structures_are_found(tmp_path):
 def test_another_number_of_classes_is_refused(tmp_path):
     few = procedural_templates().take(procedural_templates().names[:49])
     write_template_archive(few, tmp_path / "cryoet")
-    with pytest.raises(DataError, match="49 real templates instead of 50"):
+    with pytest.raises(DataError, match="49 archive templates instead of 50"):
         load("50c-clean", tmp_path, FEW)
     assert len(find_templates(tmp_path, "files", 49)) == 49
 
