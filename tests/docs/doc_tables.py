@@ -30,6 +30,9 @@ from steepest.gradnorm.losses import resolve
 from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.rules.base import Measure
 from steepest.models.base import MODELS
+from steepest.models.head import declared_layers
+from steepest.keyword_options import list_options
+from steepest.models.factory import GIVEN
 from steepest.pool.states import END, START, State, Verb
 from steepest.strategies.base import STRATEGIES
 from steepest.tables import to_table
@@ -103,6 +106,23 @@ def models() -> str:
     return table(("name", "what building it does"), rows)
 
 
+def model_sizes() -> str:
+    rows = []
+    for name in MODELS.names():
+        builder = MODELS.get(name)
+        with torch.device("meta"):
+            model = builder(10)
+        trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        head = model.get_submodule(declared_layers(model, "head_layers")[0])
+        width = getattr(head, "in_features", None) or getattr(head, "in_channels", None)
+        maps = ", ".join(f"`{layer}`" for layer in declared_layers(model, "block_layers"))
+        options = {key: p.default for key, p in list_options(builder, GIVEN).items()}
+        said = ", ".join(f"`{k} = {json.dumps(v)}`" for k, v in options.items() if v is not None)
+        rows.append((f"`{name}`", f"{trained:,}", width, maps or "–", said))
+    header = ("name", "trained at 10 classes", "feature", "maps", "options and defaults")
+    return table(header, rows)
+
+
 def augmentations() -> str:
     rows = [
         (f"`{name}`", a.padding, "yes" if a.flip else "no") for name, a in AUGMENTATIONS.items()
@@ -120,6 +140,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "pool verbs": pool_verbs,
         "data sets": data_sets,
         "models": models,
+        "model sizes": model_sizes,
         "augmentations": augmentations,
         "performance": performance,
         "benchmarks": benchmarks,

@@ -48,12 +48,14 @@ def sizes_on_the_way(model, layers, x):
     [
         ("cifar-resnet18", 101, 3, 11_220_645, 62),
         ("cifar-resnet50", 10, 3, 23_520_842, 161),
+        ("cifar-resnet50", 100, 3, 23_705_252, 161),
         ("resnet18", 1000, 3, 11_689_512, 62),
         ("resnet50", 1000, 3, 25_557_032, 161),
         ("vgg16", 1000, 3, 138_357_544, 32),
         ("vgg16-bn", 1000, 3, 138_357_544 + 8_448, 58),
         ("resnet3d-18", 50, 1, 33_165_426, 62),
         ("vit-s16", 1000, 3, 22_050_664, 152),
+        ("small-cnn", 10, 3, 24_346, 11),
     ],
 )
 def test_models_have_the_known_sizes(name, classes, channels, size, tensors):

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from steepest.datasets.sealed import Labels, SealedLabels, check_kind, fits
 from steepest.datasets.streamed import Streamed
-from steepest.errors import DataError, InputError, UnknownNameError
+from steepest.errors import DataError
+from steepest.keyword_options import convert_options
 from steepest.registry import Registry
 
 __all__ = ["DATASETS", "DATA_VARIABLE", "ImageSet", "Images", "SealedLabels", "load", "names"]
@@ -129,10 +130,10 @@ def load(
         DataError: If its files are missing or damaged.
     """
     reader = DATASETS.get(name)
-    check_options(name, options or {})
+    chosen = check_options(name, options or {})
     if root is None and os.environ.get(DATA_VARIABLE):
         root = Path(os.environ[DATA_VARIABLE]).expanduser()
-    data = reader(root, **(options or {}))
+    data = reader(root, **chosen)
     if limit is None:
         return data
     from steepest.datasets.limit import limited
@@ -140,21 +141,16 @@ def load(
     return limited(data, limit)
 
 
-def check_options(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse options that a data set does not have, without loading it.
+def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as a data set takes them, without loading it.
 
     Raises:
-        UnknownNameError: For the first of them.
-        InputError: If one that it needs is missing.
+        UnknownNameError: If there is no data set, or option of it, of that name.
+        ConfigError: If a value has the wrong type, or one that it needs is missing.
     """
-    parameters = list(inspect.signature(DATASETS.get(name)).parameters.values())[1:]
-    known = [parameter.name for parameter in parameters]
-    for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of data set {name!r}", option, known)
-    for parameter in parameters:
-        if parameter.default is parameter.empty and parameter.name not in options:
-            raise InputError(f"data set {name!r} needs the option {parameter.name!r}")
+    reader = DATASETS.get(name)
+    root = next(iter(inspect.signature(reader).parameters), "root")
+    return convert_options(f"data set {name!r}", reader, options, (root,))
 
 
 def names() -> list[str]:

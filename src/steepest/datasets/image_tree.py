@@ -34,8 +34,8 @@ def folder(
     size: int = 224,
     test_share: float = 0.2,
     seed: int = 0,
-    mean: Sequence[float] = IMAGENET_MEAN,
-    std: Sequence[float] = IMAGENET_STD,
+    mean: tuple[float, ...] = IMAGENET_MEAN,
+    std: tuple[float, ...] = IMAGENET_STD,
     check: bool = False,
     workers: int | None = None,
 ) -> ImageSet:
@@ -97,7 +97,7 @@ class _Part:
 
 
 def _check_options(
-    size: int, test_share: float, mean: Sequence[float], std: Sequence[float]
+    size: int, test_share: float, mean: tuple[float, ...], std: Sequence[float]
 ) -> None:
     check_side("size", size)
     if not 0 < test_share < 1:

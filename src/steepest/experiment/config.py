@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from steepest.datasets.base import check_options
 from steepest.errors import ConfigError, SteepestError, UnknownNameError
-from steepest.models.base import MODELS
+from steepest.models.base import check_options as check_model_options
 from steepest.strategies import create
 from steepest.tables import from_table, to_table
 from steepest.tasks.base import TASKS
@@ -134,8 +134,7 @@ class Config:
         create(self.strategy.name, self.strategy.options)
         TASKS.get(self.task.name)
         check_options(self.data.name, self.data.options)
-        if ":" not in self.model.name:
-            MODELS.get(self.model.name)
+        check_model_options(self.model.name, self.model.options)
         if self.threads < 1:
             raise ConfigError(f"threads must be at least 1, not {self.threads}")
 

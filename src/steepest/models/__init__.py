@@ -1,9 +1,22 @@
-"""Models by name: plain modules, one file each, and their weights on disk."""
+"""Models by name: plain modules, one file each, their features, and their weights on disk."""
 
 from __future__ import annotations
 
-from steepest.models.base import MODELS, build, names
+from steepest.models.base import MODELS, build, check_options, names
+from steepest.models.features import Features, extract_features, find_penultimate
 from steepest.models.fingerprint import fingerprint
-from steepest.models.weights import load_weights, save_weights
+from steepest.models.weights import LoadReport, load_weights, save_weights
 
-__all__ = ["MODELS", "build", "fingerprint", "load_weights", "names", "save_weights"]
+__all__ = [
+    "MODELS",
+    "Features",
+    "LoadReport",
+    "build",
+    "check_options",
+    "extract_features",
+    "find_penultimate",
+    "fingerprint",
+    "load_weights",
+    "names",
+    "save_weights",
+]

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
 
 from steepest.errors import InputError
-from steepest.models.factory import call_factory
+from steepest.models.factory import GIVEN, call_factory
+from steepest.keyword_options import convert_options
 from steepest.registry import Registry
 from steepest.seeds import derive
 
+Builder = Callable[..., nn.Module]
+"""``builder(classes, channels, **options)``: makes a model with fresh weights.
 
-class Builder(Protocol):
-    """Makes a model that maps images [N, channels, H, W] to logits [N, classes].
-
-    A model for segmentation gives logits [N, classes, H, W], one for volumes takes
-    [N, channels, D, H, W].
-    """
-
-    def __call__(self, classes: int, channels: int = 3) -> nn.Module:
-        """Make one with fresh weights."""
-
+The model maps images [N, channels, H, W] to logits [N, classes]; one for segmentation gives logits
+[N, classes, H, W], one for volumes takes [N, channels, D, H, W]. Options are keywords with a
+default and a plain value.
+"""
 
 MODELS: Registry[Builder] = Registry("model", "steepest.models")
 """Builders by name."""
 
 
-def build(name: str, classes: int, channels: int, seed: int) -> nn.Module:
+def build(
+    name: str,
+    classes: int,
+    channels: int,
+    seed: int,
+    options: Mapping[str, Any] | None = None,
+) -> nn.Module:
     """Make a model on the CPU; the global random state stays as it is.
 
     Args:
@@ -37,22 +42,52 @@ def build(name: str, classes: int, channels: int, seed: int) -> nn.Module:
         classes: The number of classes.
         channels: The number of image channels.
         seed: Decides the initial weights.
+        options: The model's own options, such as ``{"dropout": "head"}``. A factory must have a
+            parameter for each.
 
     Raises:
-        UnknownNameError: If there is no model of that name.
-        InputError: If the factory cannot be imported or called, or a number is too small.
+        UnknownNameError: If there is no model, or option of it, of that name.
+        InputError: If the factory cannot be imported or called, a number is too small, or an
+            option's value cannot be used.
     """
     if classes < 2 or channels < 1:
         raise InputError(f"a model needs 2 classes and 1 channel, not {classes} and {channels}")
+    chosen = dict(options or {})
     builder = None if ":" in name else MODELS.get(name)
-    with torch.random.fork_rng(devices=[]):
-        # torch.manual_seed would reach into every other device's generator too.
-        torch.default_generator.manual_seed(derive(seed, "initial weights"))
+    with _seeded(seed):
         if builder is None:
-            return call_factory(name, {"classes": classes, "channels": channels})
-        return builder(classes, channels)
+            return call_factory(name, {"classes": classes, "channels": channels}, chosen)
+        return builder(
+            classes, channels, **convert_options(f"model {name!r}", builder, chosen, GIVEN)
+        )
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that a model cannot be built with, without making weights.
+
+    Those of the user's own factory are its own business until it is called.
+
+    Raises:
+        UnknownNameError: If there is no model, or option of it, of that name.
+        InputError: If a value cannot be used.
+    """
+    if ":" in name:
+        return
+    builder = MODELS.get(name)
+    converted = convert_options(f"model {name!r}", builder, options, GIVEN)
+    if converted:
+        with _seeded(0), torch.device("meta"):
+            builder(2, 1, **converted)
 
 
 def names() -> list[str]:
     """Return the names of all models in the package."""
     return MODELS.names()
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    with torch.random.fork_rng(devices=[]):
+        # torch.manual_seed would reach into every other device's generator too.
+        torch.default_generator.manual_seed(derive(seed, "initial weights"))
+        yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from steepest.models.base import MODELS
+from steepest.models.dropout import NOWHERE, Placement, Rates, place_dropout
 from steepest.models.resnet import BasicBlock, ResNet
 
 
@@ -14,13 +15,20 @@ class CifarResNet18(ResNet):
     Args:
         classes: The number of classes.
         channels: The number of image channels.
+        dropout: How likely activations are dropped, and where.
     """
 
-    def __init__(self, classes: int, channels: int = 3) -> None:
-        super().__init__(BasicBlock, (2, 2, 2, 2), classes, channels, stem="s1")
+    def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
+        super().__init__(BasicBlock, (2, 2, 2, 2), classes, channels, stem="s1", dropout=dropout)
 
 
 @MODELS.register("cifar-resnet18")
-def cifar_resnet18(classes: int, channels: int = 3) -> nn.Module:
+def cifar_resnet18(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
     """Make a ResNet-18 for small images."""
-    return CifarResNet18(classes, channels)
+    return CifarResNet18(classes, channels, dropout=place_dropout(dropout, dropout_rate))

@@ -6,10 +6,15 @@ an eighth of the image's resolution, not a thirty-second.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
 from steepest.models.base import MODELS
+from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
 from steepest.models.initial import draw_convolutions
 from steepest.models.resnet import BasicBlock, make_stage
 
@@ -23,21 +28,27 @@ class DrnD22(nn.Module):
     Args:
         classes: The number of classes.
         channels: The number of image channels.
+        dropout: How likely activations are dropped, and where.
     """
 
-    def __init__(self, classes: int, channels: int = 3) -> None:
+    head_layers: ClassVar[tuple[str, ...]] = ("seg", "up")
+    block_layers: ClassVar[tuple[str, ...]] = ("base.3", "base.4", "base.5", "base.6")
+
+    def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
         super().__init__()
+        rate = dropout.blocks
         self.base = nn.Sequential(
             _make_layer(channels, 16, kernel=7),
             _make_layer(16, 16),
             _make_layer(16, 32, stride=2),
-            make_stage(BasicBlock, 32, 64, 2, 2),
-            make_stage(BasicBlock, 64, 128, 2, 2),
-            make_stage(BasicBlock, 128, 256, 2, 1, dilation=2),
-            make_stage(BasicBlock, 256, 512, 2, 1, dilation=4),
+            make_stage(BasicBlock, 32, 64, 2, 2, dropout=rate),
+            make_stage(BasicBlock, 64, 128, 2, 2, dropout=rate),
+            make_stage(BasicBlock, 128, 256, 2, 1, dilation=2, dropout=rate),
+            make_stage(BasicBlock, 256, 512, 2, 1, dilation=4, dropout=rate),
             _make_layer(512, 512, dilation=2),
             _make_layer(512, 512),
         )
+        self.dropout = make_dropout(dropout.head)
         self.seg = nn.Conv2d(512, classes, 1)
         self.up = _make_upsampling(classes)
         draw_convolutions(self)
@@ -48,14 +59,35 @@ class DrnD22(nn.Module):
         Sides that are no multiple of 8 are upsampled to the next one; what is too much at the
         bottom and on the right is cut off.
         """
-        logits: Tensor = self.up(self.seg(self.base(x)))
+        logits: Tensor = self.up(self.seg(self.dropout(self.base(x))))
         return logits[..., : x.shape[-2], : x.shape[-1]]
+
+    @staticmethod
+    def rename_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Give the authors' classification weights the names of the segmentation model.
+
+        There, ``base.0`` to ``base.8`` are ``layer0`` to ``layer8``; the classifier for whole
+        images, ``fc``, has no place here.
+        """
+        if "layer0.0.weight" not in state:
+            return dict(state)
+        return {
+            re.sub(r"^layer(?=\d\.)", "base.", name): value
+            for name, value in state.items()
+            if not name.startswith("fc.")
+        }
 
 
 @MODELS.register("drn-d-22")
-def drn_d_22(classes: int, channels: int = 3) -> nn.Module:
+def drn_d_22(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
     """Make a DRN-D-22 for segmentation, with logits [N, classes, H, W]."""
-    return DrnD22(classes, channels)
+    return DrnD22(classes, channels, dropout=place_dropout(dropout, dropout_rate))
 
 
 def _make_layer(

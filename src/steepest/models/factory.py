@@ -12,24 +12,37 @@ from typing import Any
 
 from torch import nn
 
-from steepest.errors import InputError
+from steepest.errors import InputError, UnknownNameError
+from steepest.keyword_options import check_names
+
+GIVEN = ("classes", "channels")
+"""What a builder is always offered, and what is therefore no option."""
 
 
-def call_factory(name: str, arguments: Mapping[str, Any]) -> nn.Module:
+def call_factory(
+    name: str, arguments: Mapping[str, Any], options: Mapping[str, Any] | None = None
+) -> nn.Module:
     """Import a factory and call it with those arguments that it has a parameter for.
 
     Args:
         name: ``package.module:factory``; modules of the current directory are found too.
         arguments: What it may want to know.
+        options: What it is told in any case.
 
     Raises:
+        UnknownNameError: If it has no parameter for an option.
         InputError: If it cannot be imported or called, or does not return a module.
     """
+    told = dict(options or {})
     with _current_directory_importable():
         factory = _import_factory(name)
         try:
+            check_names(f"model {name!r}", factory, told, GIVEN)
             known = inspect.signature(factory).parameters
-            model = factory(**{key: arguments[key] for key in arguments if key in known})
+            offered = {key: arguments[key] for key in arguments if key in known}
+            model = factory(**offered, **told)
+        except UnknownNameError:
+            raise
         except Exception as error:
             raise InputError(f"model {name!r} cannot be built: {_describe(error)}") from error
     if not isinstance(model, nn.Module):

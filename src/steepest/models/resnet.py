@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 from torch import Tensor, nn
 
 from steepest.errors import UnknownNameError
+from steepest.models.dropout import NOWHERE, Rates, make_dropout
 
 Stem = Literal["s1", "s2", "imagenet"]
 """What comes before the stages.
@@ -42,6 +43,8 @@ class BasicBlock(nn.Module):
         stride: Stride of the first convolution and of the shortcut.
         dilation: Dilation of both convolutions.
         layers: For images or for volumes.
+        dropout: How likely an activation is dropped between the convolutions, and again before
+            the shortcut is added; None for never.
     """
 
     expansion: ClassVar[int] = 1
@@ -54,6 +57,7 @@ class BasicBlock(nn.Module):
         *,
         dilation: int = 1,
         layers: Layers = IMAGES,
+        dropout: float | None = None,
     ) -> None:
         super().__init__()
         self.conv1 = layers.conv(
@@ -64,11 +68,12 @@ class BasicBlock(nn.Module):
         self.conv2 = layers.conv(width, width, 3, padding=dilation, dilation=dilation, bias=False)
         self.bn2 = layers.norm(width)
         self.downsample = _make_shortcut(channels_in, width, stride, layers)
+        self.dropout1, self.dropout2 = make_dropout(dropout), make_dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [N, channels_in, H, W] to [N, width, H / stride, W / stride]."""
-        out = self.relu(self.bn1(self.conv1(x)))
-        out = self.bn2(self.conv2(out))
+        out = self.dropout1(self.relu(self.bn1(self.conv1(x))))
+        out = self.dropout2(self.bn2(self.conv2(out)))
         activated: Tensor = self.relu(out + self.downsample(x))
         return activated
 
@@ -82,6 +87,8 @@ class Bottleneck(nn.Module):
         stride: Stride of the second convolution and of the shortcut.
         dilation: Dilation of the second convolution.
         layers: For images or for volumes.
+        dropout: How likely an activation is dropped after the second convolution, and again
+            before the shortcut is added; None for never.
     """
 
     expansion: ClassVar[int] = 4
@@ -94,6 +101,7 @@ class Bottleneck(nn.Module):
         *,
         dilation: int = 1,
         layers: Layers = IMAGES,
+        dropout: float | None = None,
     ) -> None:
         super().__init__()
         channels_out = width * self.expansion
@@ -107,12 +115,13 @@ class Bottleneck(nn.Module):
         self.bn3 = layers.norm(channels_out)
         self.relu = nn.ReLU()
         self.downsample = _make_shortcut(channels_in, channels_out, stride, layers)
+        self.dropout1, self.dropout2 = make_dropout(dropout), make_dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [N, channels_in, H, W] to [N, 4 * width, H / stride, W / stride]."""
         out = self.relu(self.bn1(self.conv1(x)))
-        out = self.relu(self.bn2(self.conv2(out)))
-        out = self.bn3(self.conv3(out))
+        out = self.dropout1(self.relu(self.bn2(self.conv2(out))))
+        out = self.dropout2(self.bn3(self.conv3(out)))
         activated: Tensor = self.relu(out + self.downsample(x))
         return activated
 
@@ -132,10 +141,14 @@ class ResNet(nn.Module):
         channels: The number of input channels.
         stem: What comes before the stages.
         layers: For images or for volumes.
+        dropout: How likely activations are dropped, and where.
 
     Raises:
         UnknownNameError: If there is no stem of that name.
     """
+
+    head_layers: ClassVar[tuple[str, ...]] = ("fc",)
+    block_layers: ClassVar[tuple[str, ...]] = ("layer1", "layer2", "layer3", "layer4")
 
     def __init__(
         self,
@@ -146,6 +159,7 @@ class ResNet(nn.Module):
         *,
         stem: Stem,
         layers: Layers = IMAGES,
+        dropout: Rates = NOWHERE,
     ) -> None:
         super().__init__()
         if stem not in get_args(Stem):
@@ -155,19 +169,24 @@ class ResNet(nn.Module):
         self.bn1 = layers.norm(64)
         self.relu = nn.ReLU()
         self.maxpool = layers.maxpool(3, 2, padding=1) if stem == "imagenet" else nn.Identity()
-        wide = block.expansion
-        self.layer1 = make_stage(block, 64, 64, depths[0], 1, layers=layers)
-        self.layer2 = make_stage(block, 64 * wide, 128, depths[1], 2, layers=layers)
-        self.layer3 = make_stage(block, 128 * wide, 256, depths[2], 2, layers=layers)
-        self.layer4 = make_stage(block, 256 * wide, 512, depths[3], 2, layers=layers)
+        wide, rate = block.expansion, dropout.blocks
+
+        def make(channels_in: int, width: int, depth: int, stride: int) -> nn.Sequential:
+            return make_stage(block, channels_in, width, depth, stride, layers=layers, dropout=rate)
+
+        self.layer1 = make(64, 64, depths[0], 1)
+        self.layer2 = make(64 * wide, 128, depths[1], 2)
+        self.layer3 = make(128 * wide, 256, depths[2], 2)
+        self.layer4 = make(256 * wide, 512, depths[3], 2)
         self.avgpool = layers.avgpool(1)
+        self.dropout = make_dropout(dropout.head)
         self.fc = nn.Linear(512 * wide, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [N, channels, H, W] or volumes [N, channels, D, H, W] to [N, classes]."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        logits: Tensor = self.fc(self.avgpool(x).flatten(1))
+        logits: Tensor = self.fc(self.dropout(self.avgpool(x).flatten(1)))
         return logits
 
 
@@ -180,12 +199,13 @@ def make_stage(
     *,
     dilation: int = 1,
     layers: Layers = IMAGES,
+    dropout: float | None = None,
 ) -> nn.Sequential:
     """Make blocks in a row, of which the first has the stride and widens the input."""
     rest = [(width * block.expansion, 1)] * (depth - 1)
     return nn.Sequential(
         *(
-            block(channels, width, step, dilation=dilation, layers=layers)
+            block(channels, width, step, dilation=dilation, layers=layers, dropout=dropout)
             for channels, step in [(channels_in, stride), *rest]
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from steepest.models.base import MODELS
+from steepest.models.dropout import NOWHERE, Placement, Rates, place_dropout
 from steepest.models.initial import draw_convolutions
 from steepest.models.resnet import BasicBlock, ResNet
 
@@ -15,14 +16,23 @@ class ResNet18(ResNet):
     Args:
         classes: The number of classes.
         channels: The number of image channels.
+        dropout: How likely activations are dropped, and where.
     """
 
-    def __init__(self, classes: int, channels: int = 3) -> None:
-        super().__init__(BasicBlock, (2, 2, 2, 2), classes, channels, stem="imagenet")
+    def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
+        super().__init__(
+            BasicBlock, (2, 2, 2, 2), classes, channels, stem="imagenet", dropout=dropout
+        )
         draw_convolutions(self)
 
 
 @MODELS.register("resnet18")
-def resnet18(classes: int, channels: int = 3) -> nn.Module:
+def resnet18(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
     """Make a ResNet-18 for photographs, of 224x224 pixels or so."""
-    return ResNet18(classes, channels)
+    return ResNet18(classes, channels, dropout=place_dropout(dropout, dropout_rate))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from steepest.models.base import MODELS
+from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
 
 
 class SmallCnn(nn.Module):
@@ -15,28 +18,46 @@ class SmallCnn(nn.Module):
     Args:
         classes: The number of classes.
         channels: The number of image channels.
+        dropout: How likely activations are dropped, and where; a block is a convolution.
     """
 
-    def __init__(self, classes: int, channels: int = 3) -> None:
+    head_layers: ClassVar[tuple[str, ...]] = ("fc",)
+    block_layers: ClassVar[tuple[str, ...]] = ("features.2", "features.5", "features.8")
+
+    def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
         super().__init__()
+        rate = dropout.blocks
         self.features = nn.Sequential(
-            *_make_layer(channels, 16, 1), *_make_layer(16, 32, 2), *_make_layer(32, 64, 2)
+            *_make_layer(channels, 16, 1, rate),
+            *_make_layer(16, 32, 2, rate),
+            *_make_layer(32, 64, 2, rate),
         )
         self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.dropout = make_dropout(dropout.head)
         self.fc = nn.Linear(64, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [N, channels, H, W] to logits [N, classes]."""
-        logits: Tensor = self.fc(self.avgpool(self.features(x)).flatten(1))
+        logits: Tensor = self.fc(self.dropout(self.avgpool(self.features(x)).flatten(1)))
         return logits
 
 
 @MODELS.register("small-cnn")
-def small_cnn(classes: int, channels: int = 3) -> nn.Module:
+def small_cnn(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
     """Make a small net for small images."""
-    return SmallCnn(classes, channels)
+    return SmallCnn(classes, channels, dropout=place_dropout(dropout, dropout_rate))
 
 
-def _make_layer(channels_in: int, channels_out: int, stride: int) -> list[nn.Module]:
+def _make_layer(
+    channels_in: int, channels_out: int, stride: int, dropout: float | None
+) -> list[nn.Module]:
     conv = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)
-    return [conv, nn.BatchNorm2d(channels_out), nn.ReLU()]
+    # In one layer with the ReLU, so that the numbers of the layers behind stay the same.
+    last = nn.ReLU() if dropout is None else nn.Sequential(nn.ReLU(), make_dropout(dropout))
+    return [conv, nn.BatchNorm2d(channels_out), last]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 from torch import Tensor, nn
 
 from steepest.models.base import MODELS
+from steepest.models.dropout import make_dropout, place_dropout
 from steepest.models.initial import draw_convolutions
 
 _STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 """Channels and convolutions of each stage; a max-pooling ends it."""
+
+
+_Placement = Literal["none", "head"]
+"""``head``, as published, is after both hidden linear layers."""
 
 
 class Vgg16(nn.Module):
@@ -20,19 +27,32 @@ class Vgg16(nn.Module):
         classes: The number of classes.
         channels: The number of image channels.
         batch_norm: Whether to normalise after each convolution.
+        dropout: How likely an activation is dropped after each linear layer but the last; None
+            for never.
     """
 
-    def __init__(self, classes: int, channels: int = 3, *, batch_norm: bool = False) -> None:
+    head_layers: ClassVar[tuple[str, ...]] = ("classifier.6",)
+
+    def __init__(
+        self,
+        classes: int,
+        channels: int = 3,
+        *,
+        batch_norm: bool = False,
+        dropout: float | None = 0.5,
+    ) -> None:
         super().__init__()
         self.features = _make_features(channels, batch_norm=batch_norm)
+        pools = [i for i, m in enumerate(self.features) if isinstance(m, nn.MaxPool2d)]
+        self.block_layers = tuple(f"features.{i}" for i in pools[1:])
         self.avgpool = nn.AdaptiveAvgPool2d(7)
         self.classifier = nn.Sequential(
             nn.Linear(512 * 7 * 7, 4096),
             nn.ReLU(),
-            nn.Dropout(0.5),
+            make_dropout(dropout),
             nn.Linear(4096, 4096),
             nn.ReLU(),
-            nn.Dropout(0.5),
+            make_dropout(dropout),
             nn.Linear(4096, classes),
         )
         draw_convolutions(self)
@@ -48,15 +68,29 @@ class Vgg16(nn.Module):
 
 
 @MODELS.register("vgg16")
-def vgg16(classes: int, channels: int = 3) -> nn.Module:
+def vgg16(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: _Placement = "head",
+    dropout_rate: float | None = None,
+) -> nn.Module:
     """Make a VGG-16 for photographs, of 224x224 pixels or so."""
-    return Vgg16(classes, channels)
+    rates = place_dropout(dropout, dropout_rate)
+    return Vgg16(classes, channels, dropout=rates.head)
 
 
 @MODELS.register("vgg16-bn")
-def vgg16_bn(classes: int, channels: int = 3) -> nn.Module:
+def vgg16_bn(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: _Placement = "head",
+    dropout_rate: float | None = None,
+) -> nn.Module:
     """Make a VGG-16 with batch normalisation."""
-    return Vgg16(classes, channels, batch_norm=True)
+    rates = place_dropout(dropout, dropout_rate)
+    return Vgg16(classes, channels, batch_norm=True, dropout=rates.head)
 
 
 def _make_features(channels: int, *, batch_norm: bool) -> nn.Sequential:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError
 from steepest.models.base import MODELS
+from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
 
 _EPS = 1e-6
 
@@ -29,10 +31,13 @@ class VisionTransformer(nn.Module):
         depth: The number of layers.
         heads: Attention heads of a layer.
         mlp_width: Hidden features of a layer's MLP.
+        dropout: How likely activations are dropped, and where; a block is a layer.
 
     Raises:
         InputError: If the images cannot be cut into whole patches.
     """
+
+    head_layers: ClassVar[tuple[str, ...]] = ("heads.head",)
 
     def __init__(
         self,
@@ -45,6 +50,7 @@ class VisionTransformer(nn.Module):
         depth: int = 12,
         heads: int = 6,
         mlp_width: int = 1536,
+        dropout: Rates = NOWHERE,
     ) -> None:
         super().__init__()
         if image_size < 1 or image_size % patch_size:
@@ -53,7 +59,8 @@ class VisionTransformer(nn.Module):
         patches = (image_size // patch_size) ** 2
         self.conv_proj = nn.Conv2d(channels, width, patch_size, patch_size)
         self.class_token = nn.Parameter(torch.zeros(1, 1, width))
-        self.encoder = Encoder(patches + 1, width, depth, heads, mlp_width)
+        self.encoder = Encoder(patches + 1, width, depth, heads, mlp_width, dropout.blocks)
+        self.dropout = make_dropout(dropout.head)
         head = nn.Linear(width, classes)
         self.heads = nn.Sequential(OrderedDict(head=head))
         fan_in = channels * patch_size**2
@@ -74,7 +81,7 @@ class VisionTransformer(nn.Module):
             raise InputError(f"images are {seen}, not {side}x{side}: resize, or set image_size")
         tokens = self.conv_proj(x).flatten(2).transpose(1, 2)
         tokens = torch.cat([self.class_token.expand(len(x), -1, -1), tokens], dim=1)
-        logits: Tensor = self.heads(self.encoder(tokens)[:, 0])
+        logits: Tensor = self.heads(self.dropout(self.encoder(tokens)[:, 0]))
         return logits
 
 
@@ -87,14 +94,23 @@ class Encoder(nn.Module):
         depth: The number of layers.
         heads: Attention heads of a layer.
         mlp_width: Hidden features of a layer's MLP.
+        dropout: How likely an activation of a layer is dropped; None for never.
     """
 
-    def __init__(self, tokens: int, width: int, depth: int, heads: int, mlp_width: int) -> None:
+    def __init__(
+        self,
+        tokens: int,
+        width: int,
+        depth: int,
+        heads: int,
+        mlp_width: int,
+        dropout: float | None = None,
+    ) -> None:
         super().__init__()
         self.pos_embedding = nn.Parameter(torch.empty(1, tokens, width).normal_(std=0.02))
         names = [f"encoder_layer_{i}" for i in range(depth)]
         self.layers = nn.Sequential(
-            OrderedDict((name, EncoderLayer(width, heads, mlp_width)) for name in names)
+            OrderedDict((name, EncoderLayer(width, heads, mlp_width, dropout)) for name in names)
         )
         self.ln = nn.LayerNorm(width, eps=_EPS)
 
@@ -111,20 +127,25 @@ class EncoderLayer(nn.Module):
         width: Features of a token.
         heads: Attention heads.
         mlp_width: Hidden features of the MLP.
+        dropout: How likely an activation is dropped after the attention and after either layer
+            of the MLP; None for never.
     """
 
-    def __init__(self, width: int, heads: int, mlp_width: int) -> None:
+    def __init__(
+        self, width: int, heads: int, mlp_width: int, dropout: float | None = None
+    ) -> None:
         super().__init__()
         self.ln_1 = nn.LayerNorm(width, eps=_EPS)
         self.self_attention = nn.MultiheadAttention(width, heads, batch_first=True)
         self.ln_2 = nn.LayerNorm(width, eps=_EPS)
-        # The empty dropouts keep torchvision's numbers: mlp.0 and mlp.3.
+        self.dropout = make_dropout(dropout)
+        # Dropouts that never drop keep torchvision's numbers: mlp.0 and mlp.3.
         self.mlp = nn.Sequential(
             nn.Linear(width, mlp_width),
             nn.GELU(),
-            nn.Dropout(0.0),
+            make_dropout(dropout),
             nn.Linear(mlp_width, width),
-            nn.Dropout(0.0),
+            make_dropout(dropout),
         )
         for module in self.mlp:
             if isinstance(module, nn.Linear):
@@ -135,12 +156,20 @@ class EncoderLayer(nn.Module):
         """Map tokens [N, T, width] to tokens of the same shape."""
         seen = self.ln_1(tokens)
         attended, _ = self.self_attention(seen, seen, seen, need_weights=False)
-        tokens = tokens + attended
+        tokens = tokens + self.dropout(attended)
         changed: Tensor = tokens + self.mlp(self.ln_2(tokens))
         return changed
 
 
 @MODELS.register("vit-s16")
-def vit_s16(classes: int, channels: int = 3, image_size: int = 224) -> nn.Module:
+def vit_s16(
+    classes: int,
+    channels: int = 3,
+    *,
+    image_size: int = 224,
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
     """Make a ViT-S/16 for photographs of exactly 224x224 pixels."""
-    return VisionTransformer(classes, channels, image_size=image_size)
+    rates = place_dropout(dropout, dropout_rate)
+    return VisionTransformer(classes, channels, image_size=image_size, dropout=rates)
