@@ -1,6 +1,6 @@
 """Options that a function takes by keyword, checked against its annotations before it is called.
 
-Models and data sets are built by functions: what one of them can be told is what it has keywords for.
+Models and data sets are built by functions: what one can be told is what it has keywords for.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def test_a_comparison_that_cannot_begin_leaves_nothing(more, workshop, capsys):
 def test_options_that_nobody_reads_are_refused(part, workshop, capsys):
     argv = ["run", "tiny.toml", "--out", "new", "--quiet", "--set", "loop.cycles=1"]
     told = run_here(capsys, *argv, "--set", f"{part}.options.widht=64")
-    assert_one_line(told, "unknown key in .*'options'")
+    assert_one_line(told, "unknown option of .*'widht'")
 
 
 @pytest.fixture(scope="module")

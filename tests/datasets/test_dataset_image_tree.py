@@ -166,7 +166,7 @@ def test_options_that_cannot_be_used_are_refused(tmp_path, flat, options, messag
 
 
 def test_the_path_is_needed():
-    with pytest.raises(InputError, match="'path' in data set .* is missing"):
+    with pytest.raises(InputError, match=r"'path' in data set .* is missing"):
         load("folder")
     with pytest.raises(UnknownNameError, match="did you mean 'size'"):
         load("folder", options={"path": "x", "sizes": 3})

@@ -82,7 +82,7 @@ def test_a_relative_path_is_looked_for_here_and_then_under_the_root(tmp_path, mo
 
 
 def test_the_path_is_needed():
-    with pytest.raises(InputError, match="'path' in data set .* is missing"):
+    with pytest.raises(InputError, match=r"'path' in data set .* is missing"):
         load("npz")
     with pytest.raises(UnknownNameError, match="did you mean 'path'"):
         load("npz", None, {"paths": "a.npz"})

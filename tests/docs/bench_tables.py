@@ -11,6 +11,11 @@ from steepest.bench.contenders.base import COMPILED, OURS, UNIT
 from steepest.bench.precision_result import PrecisionResult, read_precision_result
 from steepest.bench.precision_table import HEADER, conditions, note_of, rows_of
 from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult, read_result
+from steepest.bench.training_result import TrainingResult, read_training_result
+from steepest.bench.training_table import HEADER as TRAINING_HEADER
+from steepest.bench.training_table import conditions as training_conditions
+from steepest.bench.training_table import note_of as training_note
+from steepest.bench.training_table import rows_of as training_rows
 from steepest.bench.workloads import names
 
 RESULTS = ROOT / "results/bench"
@@ -45,6 +50,12 @@ def precision(folder: Path = RESULTS) -> str:
     """What each precision did to a ranking, file by file."""
     found = {path: read_precision_result(path) for path in sorted(folder.glob("precision-*.json"))}
     return "\n".join(_precision_file(path, result) for path, result in found.items()) or NOT_YET
+
+
+def training(folder: Path = RESULTS) -> str:
+    """How fast trainings were, file by file."""
+    found = {path: read_training_result(path) for path in sorted(folder.glob("training-*.json"))}
+    return "\n".join(_training_file(path, result) for path, result in found.items()) or NOT_YET
 
 
 def _gradnorm_results(folder: Path) -> dict[Path, BenchResult]:
@@ -86,7 +97,9 @@ def _headline(load: WorkloadResult | None) -> str:
     return f"**{ours.time_ratio:.2f}**, {_number(ours.memory_ratio, '.2f')}{peer}"
 
 
-def _place(result: BenchResult | PrecisionResult, packages: tuple[str, ...] = _PACKAGES) -> str:
+def _place(
+    result: BenchResult | PrecisionResult | TrainingResult, packages: tuple[str, ...] = _PACKAGES
+) -> str:
     environment = result.environment
     on_cpu = result.device == "cpu"
     name = (environment.get("processor") or "CPU") if on_cpu else environment["device"]
@@ -172,6 +185,19 @@ def _precision_file(path: Path, result: PrecisionResult) -> str:
         f"{'' if result.complete else '**Unfinished.** '}{conditions(result)}. {_place(result)}.\n",
         f"`{result.command}`\n",
         table((*HEADER, "note"), cells),
+    ]
+    return "\n".join(lines)
+
+
+def _training_file(path: Path, result: TrainingResult) -> str:
+    rows = zip(training_rows(result), result.measurements, strict=True)
+    cells = [[*row, training_note(m) or _NONE] for row, m in rows]
+    told = f"{training_conditions(result)}. {_place(result)}."
+    lines = [
+        f"### {path.name}\n",
+        f"{'' if result.complete else '**Unfinished.** '}{told}\n",
+        f"`{result.command}`\n",
+        table((*TRAINING_HEADER, "note"), cells),
     ]
     return "\n".join(lines)
 

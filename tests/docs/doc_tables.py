@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
-from bench_tables import benchmarks, performance, precision
+from bench_tables import benchmarks, performance, precision, training
 from doc_pages import PAGES, ROOT
 from markdown_table import table
 from torch import nn
@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from steepest.datasets.base import DATASETS
+from steepest.errors import ConfigError
 from steepest.experiment.config import Config, load_config
 from steepest.experiment.config import presets as list_presets
 from steepest.experiment.record import Record
@@ -29,13 +30,14 @@ from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.losses import resolve
 from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.rules.base import Measure
-from steepest.models.base import MODELS
-from steepest.models.head import declared_layers
 from steepest.keyword_options import list_options
+from steepest.models.base import MODELS
 from steepest.models.factory import GIVEN
+from steepest.models.head import declared_layers
 from steepest.pool.states import END, START, State, Verb
 from steepest.strategies.base import STRATEGIES
 from steepest.tables import to_table
+from steepest.tasks.base import TASKS
 from steepest.training.augment import AUGMENTATIONS
 
 _MARKED = re.compile(
@@ -76,13 +78,34 @@ def presets() -> str:
     rows = []
     for name in list_presets():
         config = load_config(name)
-        loop, epochs = config.loop, config.training.epochs
+        loop, recipe = config.loop, config.training
         labels = f"{loop.initial} + {loop.cycles - 1} · {loop.k}"
         chosen = f"`{config.strategy.name}`"
         chosen += "".join(f", `{k} = {json.dumps(v)}`" for k, v in config.strategy.options.items())
         data, model = f"`{config.data.name}`", f"`{config.model.name}`"
-        rows.append((f"`{name}`", data, model, chosen, labels, f"`{loop.init}`", epochs))
-    return table(("preset", "data", "model", "strategy", "labels", "init", "epochs"), rows)
+        length = f"{recipe.epochs} of {recipe.batch_size}"
+        row = (data, model, chosen, labels, loop.candidates, f"`{loop.init}`", length, _fast(name))
+        rows.append((f"`{name}`", *row))
+    header = ("data", "model", "strategy", "labels", "scored", "init", "epochs of batches")
+    return table(("preset", *header, "epochs with `--fast`"), rows)
+
+
+def _fast(name: str) -> object:
+    try:
+        return load_config(name, variant="fast").training.epochs
+    except ConfigError:
+        return "–"
+
+
+def tasks() -> str:
+    rows = []
+    for name in TASKS.names():
+        cls = TASKS.get(name)
+        fields = [f for f in dataclasses.fields(cls) if f.name != "classes"]
+        options = ", ".join(f"`{f.name}`" for f in fields)
+        row = (_idea(cls), f"`{cls.headline}`", f"`{cls.per_class}`", options or "–")
+        rows.append((f"[`{name}`](#{name})", *row))
+    return table(("task", "training loss", "headline", "by class", "options"), rows)
 
 
 def record_fields() -> str:
@@ -97,8 +120,18 @@ def pool_verbs() -> str:
 
 
 def data_sets() -> str:
-    rows = [(f"`{name}`", _idea(DATASETS.get(name))) for name in DATASETS.names()]
-    return table(("name", "what loading it does"), rows)
+    rows = []
+    for name in DATASETS.names():
+        reader = DATASETS.get(name)
+        options = map(_option, list_options(reader, ("root",)).values())
+        rows.append((f"`{name}`", _idea(reader), ", ".join(options) or "–"))
+    return table(("name", "what loading it does", "options and defaults"), rows)
+
+
+def _option(parameter: inspect.Parameter) -> str:
+    if parameter.default in (parameter.empty, None):
+        return f"`{parameter.name}`"
+    return f"`{parameter.name} = {json.dumps(parameter.default)}`"
 
 
 def models() -> str:
@@ -136,6 +169,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "strategies": strategies,
         "configuration": configuration,
         "presets": presets,
+        "tasks": tasks,
         "record fields": record_fields,
         "pool verbs": pool_verbs,
         "data sets": data_sets,
@@ -145,6 +179,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "performance": performance,
         "benchmarks": benchmarks,
         "precision": precision,
+        "training": training,
     }
 )
 

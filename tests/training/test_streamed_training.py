@@ -80,6 +80,13 @@ def test_images_in_memory_have_no_augmentation_of_their_own():
         train(streamed(IMAGES), "own")
 
 
+def test_volumes_are_neither_cropped_nor_mirrored():
+    volumes = torch.zeros(4, 1, 3, 8, 8)
+    LabelledImages(volumes, LABELS[:4], (0.0,), (1.0,), AUGMENTATIONS["none"])
+    with pytest.raises(InputError, match="not for volumes"):
+        LabelledImages(volumes, LABELS[:4], (0.0,), (1.0,), AUGMENTATIONS["flip"])
+
+
 def test_metrics_from_disk_are_those_from_memory():
     model = torch.nn.Conv2d(1, 3, 3, padding=1)
     scale = {"mean": (0.5,), "std": (0.25,), "device": CPU}

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -31,6 +32,7 @@ from steepest.files import write_atomically
 from steepest.progress import Progress, SilentProgress
 from steepest.strategies.base import STRATEGIES
 from steepest.tables import from_table
+from steepest.training.sharing import shared_gpu
 
 _POLL_SECONDS = 0.5
 
@@ -115,7 +117,20 @@ def compare(
 def _run_all(missing: list[Run], workers: int, deadline: float | None, progress: Progress) -> None:
     total = sum(run.config.loop.cycles for run in missing)
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+    side_by_side = workers > 1 and choose_device(missing[0].config.device).type == "cuda"
+    with shared_gpu() if side_by_side else nullcontext():
+        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+        _watch(pool, missing, deadline, progress, total)
+
+
+def _watch(
+    pool: ProcessPoolExecutor,
+    missing: list[Run],
+    deadline: float | None,
+    progress: Progress,
+    total: int,
+) -> None:
+    """Give all runs to the workers and show how far they are."""
     try:
         futures = [
             pool.submit(_work, run.config.to_table(), str(run.folder), deadline) for run in missing

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from steepest.errors import InputError
-from steepest.models.factory import GIVEN, call_factory
 from steepest.keyword_options import convert_options
+from steepest.models.factory import GIVEN, call_factory
 from steepest.registry import Registry
 from steepest.seeds import derive
 

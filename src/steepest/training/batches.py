@@ -50,6 +50,11 @@ class LabelledImages:
             raise InputError(
                 "augmentation 'own' is for data sets that augment while they are read: name another"
             )
+        if self.augment not in (None, CropFlip()) and len(self.images.shape) != 4:
+            raise InputError(
+                "augmentations by crops and mirrors are for images, not for volumes: set "
+                "training.augmentation=none"
+            )
 
     def to(self, device: torch.device) -> LabelledImages:
         """Return the same, with all that is in memory on the device."""

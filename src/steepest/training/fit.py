@@ -18,8 +18,9 @@ from steepest.tasks import Task
 from steepest.training.augment import AUGMENTATIONS, OWN
 from steepest.training.batches import LabelledImages
 from steepest.training.checkpoint import Checkpoint
+from steepest.training.compiled_step import CompiledStep
 from steepest.training.recipe import Recipe
-from steepest.training.scope import memory_format, own_randomness
+from steepest.training.scope import lay_out, memory_format, own_randomness
 from steepest.training.step import RecordedStep, Step
 
 
@@ -95,7 +96,9 @@ def fit(
     ):
         model.train()
         optimizer = _make_optimizer(model, recipe, device)
-        kind = RecordedStep if device.type == "cuda" and recipe.cuda_graph else Step
+        kind: type[Step] = Step
+        if device.type == "cuda" and recipe.cuda_graph:
+            kind = CompiledStep if recipe.compile else RecordedStep
         take_step = kind(model, task, optimizer, amp=recipe.amp)
         done = 0 if checkpoint is None else checkpoint.restore(model, optimizer, key)
         if done:
@@ -103,7 +106,7 @@ def fit(
         for epoch in range(done, recipe.epochs):
             _set_lr(optimizer, recipe.lr_at(epoch))
             for x, y in data.batches(seed, epoch, recipe.batch_size, device):
-                take_step(x.contiguous(memory_format=layout), y)
+                take_step(lay_out(x, layout), y)
             loss = take_step.take_total() / len(images)
             if not math.isfinite(loss):
                 raise NonFiniteError(f"the loss is {loss} in epoch {epoch}; lower lr={recipe.lr}")

@@ -47,6 +47,9 @@ class Recipe:
     cuda_graph: bool = field(
         default=True, metadata={"help": "on a GPU, record a step once and replay it"}
     )
+    compile: bool = field(
+        default=False, metadata={"help": "on a GPU, fuse a step's operators before recording it"}
+    )
     channels_last: bool = field(
         default=True, metadata={"help": "keep channels last in memory, which is often faster"}
     )
@@ -54,7 +57,7 @@ class Recipe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "milestones", tuple(self.milestones))
         self._check_type(int, "epochs", "batch_size")
-        self._check_type(bool, "nesterov", "amp", "cuda_graph", "channels_last")
+        self._check_type(bool, "nesterov", "amp", "cuda_graph", "compile", "channels_last")
         for name in ("lr", "momentum", "weight_decay", "gamma"):
             value = getattr(self, name)
             number = isinstance(value, (int, float)) and not isinstance(value, bool)

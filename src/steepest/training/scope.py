@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from steepest.seeds import derive
 
@@ -33,15 +33,25 @@ def own_randomness(seed: int, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def memory_format(model: nn.Module, channels_last: bool) -> Iterator[torch.memory_format]:
-    """Lay the weights of 2-d convolutions out as asked for, and back again.
+    """Lay the weights of convolutions out as asked for, and back again.
 
     Put back, because the layout decides the order of sums: weights that were saved and loaded
     must give the same logits to the last bit as those that were not.
     """
-    fits = channels_last and all(p.dim() <= 4 for p in model.parameters())
-    chosen = torch.channels_last if fits else torch.contiguous_format
+    dimensions = {p.dim() for p in model.parameters()}
+    chosen = torch.contiguous_format
+    # A model of images and volumes both has no layout that suits all its inputs.
+    if channels_last and not {4, 5} <= dimensions:
+        chosen = torch.channels_last_3d if 5 in dimensions else torch.channels_last
     model.to(memory_format=chosen)  # type: ignore[call-overload]
     try:
         yield chosen
     finally:
         model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+
+
+def lay_out(batch: Tensor, layout: torch.memory_format) -> Tensor:
+    """Return a batch in a layout, or contiguous where it has other dimensions than that is for."""
+    wanted = {torch.channels_last: 4, torch.channels_last_3d: 5}.get(layout, batch.dim())
+    fits = batch.dim() == wanted
+    return batch.contiguous(memory_format=layout if fits else torch.contiguous_format)

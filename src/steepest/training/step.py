@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor, nn
 
+from steepest.errors import SteepestError
 from steepest.gradnorm.inputs import call, logits_of
 from steepest.tasks import Task
 
 _WARM_UP_STEPS = 3
 """Steps taken plainly before one is recorded, so that all lazy set-up is done."""
+
+_MOST_SHAPES = 4
+"""Shapes that are recorded: that of most batches, that of an epoch's last one, and few others."""
+
+Form = tuple[object, ...]
+"""What batches must have in common for one recording to do for all of them."""
+
+
+def form_of(images: Tensor, targets: Tensor) -> Form:
+    """Return the form of a batch."""
+    return images.shape, images.stride(), images.dtype, targets.shape, targets.dtype
 
 
 class Step:
@@ -36,7 +50,16 @@ class Step:
         self._total = torch.zeros((), device=device)
 
     def __call__(self, images: Tensor, targets: Tensor) -> None:
-        """Learn from one batch: images [B, C, H, W], targets [B]."""
+        """Learn from one batch: images [B, C, H, W], targets [B, ...]."""
+        self._learn(images, targets)
+
+    def take_total(self) -> float:
+        """Return the sum of all samples' losses since the last time."""
+        total = self._total.item()
+        self._total.zero_()
+        return total
+
+    def _learn(self, images: Tensor, targets: Tensor) -> None:
         with self._autocast:
             outputs = call(self._model, images)
         losses = self._task.training_loss(logits_of(outputs).float(), targets)
@@ -46,52 +69,75 @@ class Step:
         # Summed where it is: fetching each step's loss would make the device wait.
         self._total += losses.detach().sum()
 
-    def take_total(self) -> float:
-        """Return the sum of all samples' losses since the last time."""
-        total = self._total.item()
-        self._total.zero_()
-        return total
-
 
 class RecordedStep(Step):
-    """The same step on a GPU, recorded once for each batch shape and replayed.
+    """The same step on a GPU, recorded once for each form of batch and replayed.
 
     A replay launches the whole step at once, so that the GPU does not wait for Python. The first
-    steps of each shape are taken plainly; a shape that is rare is never recorded.
+    steps of each form are taken plainly. What cannot be recorded is taken plainly ever after.
     """
 
     def __init__(
         self, model: nn.Module, task: Task, optimizer: torch.optim.Optimizer, *, amp: bool
     ) -> None:
         super().__init__(model, task, optimizer, amp=amp)
-        self._plain_steps: dict[torch.Size, int] = {}
-        self._recorded: dict[torch.Size, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
+        self._plain_steps: dict[Form, int] = {}
+        self._recorded: dict[Form, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
+        self._can_record = True
         self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        # Goes first where a recording has several streams.
+        self._front = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
 
     def __call__(self, images: Tensor, targets: Tensor) -> None:
-        """Learn from one batch: images [B, C, H, W], targets [B]."""
-        shape = images.shape
-        if shape in self._recorded:
-            graph, fixed_images, fixed_targets = self._recorded[shape]
-            fixed_images.copy_(images)
-            fixed_targets.copy_(targets)
-            graph.replay()
+        """Learn from one batch: images [B, C, H, W], targets [B, ...]."""
+        form = form_of(images, targets)
+        if form not in self._recorded and self._is_due(form):
+            self._record(form, images, targets)
+        if form not in self._recorded:
+            self._learn_aside(images, targets)
             return
-        seen = self._plain_steps.get(shape, 0)
-        self._plain_steps[shape] = seen + 1
-        if self._recorded or seen < _WARM_UP_STEPS:
-            self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                super().__call__(images, targets)
-            torch.cuda.current_stream().wait_stream(self._stream)
-            return
-        self._record(images, targets)
-        self(images, targets)
+        graph, fixed_images, fixed_targets = self._recorded[form]
+        fixed_images.copy_(images)
+        fixed_targets.copy_(targets)
+        graph.replay()
 
-    def _record(self, images: Tensor, targets: Tensor) -> None:
+    def _is_due(self, form: Form) -> bool:
+        """Say whether a form that came once more should be recorded now."""
+        seen = self._plain_steps.get(form, 0)
+        self._plain_steps[form] = seen + 1
+        room = len(self._recorded) < _MOST_SHAPES
+        return self._can_record and room and seen >= _WARM_UP_STEPS
+
+    def _learn_aside(self, images: Tensor, targets: Tensor) -> None:
+        """Learn on another stream than the usual one, which is where recordings are made."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            self._learn(images, targets)
+        torch.cuda.current_stream().wait_stream(self._stream)
+
+    def _record(self, form: Form, images: Tensor, targets: Tensor) -> None:
         fixed = (images.clone(memory_format=torch.preserve_format), targets.clone())
         self._optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            super().__call__(*fixed)
-        self._recorded[images.shape] = (graph, *fixed)
+        try:
+            with torch.cuda.graph(graph, stream=self._front, capture_error_mode="thread_local"):
+                self._learn(*fixed)
+        except (RuntimeError, SteepestError) as error:
+            # The model asks for values on its way, or there is no memory for a second step.
+            self._can_record = False
+            self._optimizer.zero_grad(set_to_none=True)
+            torch.cuda.empty_cache()
+            warn_of_slower_steps("recorded as a CUDA graph", error)
+            return
+        self._recorded[form] = (graph, *fixed)
+
+
+def warn_of_slower_steps(wish: str, error: BaseException) -> None:
+    """Warn that steps will be taken in a plainer way."""
+    reason = (str(error).strip() or "no message").splitlines()[0]
+    warnings.warn(
+        f"training steps could not be {wish}, and are taken plainly: "
+        f"{type(error).__name__}: {reason}",
+        RuntimeWarning,
+        stacklevel=4,
+    )

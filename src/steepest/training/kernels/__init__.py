@@ -1,0 +1,7 @@
+"""Fused kernels for training on GPUs; optional, as they need Triton."""
+
+from __future__ import annotations
+
+from steepest.training.kernels.ops import available, runs_on
+
+__all__ = ["available", "runs_on"]

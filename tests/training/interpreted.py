@@ -1,0 +1,144 @@
+"""Runs the kernels of training without a GPU, in a process where Triton interprets them.
+
+Whether it does is decided when Triton is first imported, and here it may have been already.
+"""
+
+import copy
+import io
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+
+import torch
+from torch import nn
+
+
+class Interpreted:
+    """The functions below, run in another process."""
+
+    def __init__(self):
+        self._pool = ProcessPoolExecutor(
+            1, mp_context=multiprocessing.get_context("spawn"), initializer=_interpret
+        )
+
+    def close(self):
+        self._pool.shutdown()
+
+    def __getattr__(self, name):
+        def call(*args):
+            return _unpack(self._pool.submit(_call, name, _pack(args)).result())
+
+        return call
+
+
+def normed(*args):
+    """Return what the operator returns, and the running statistics that it changed."""
+    return (*torch.ops.steepest.normed(*args), args[3], args[4])
+
+
+def normed_backward(*args):
+    return torch.ops.steepest.normed_backward(*args)
+
+
+def few_channels(*args):
+    return torch.ops.steepest.few_channels(*args)
+
+
+def few_channels_weight(*args):
+    return torch.ops.steepest.few_channels_weight(*args)
+
+
+def descend(parameters, momenta, gradients, copies, lr, momentum, weight_decay, nesterov):
+    from steepest.training.kernels.sgd import Addresses, Update
+
+    table = Addresses(parameters, momenta, copies)
+    table.look_at(gradients)
+    table.upload()
+    table.launch(Update(torch.tensor(lr), momentum, weight_decay, nesterov))
+    return parameters, momenta, copies
+
+
+def train_small_net(steps, compiled):
+    """Return the state of a small net after some steps, by fused kernels or plainly."""
+    from steepest.tasks import Classification
+    from steepest.training.compiled_step import Program
+    from steepest.training.step import Step
+    from steepest.training.trace import trace_step
+
+    model = copy.deepcopy(SmallNet()).to(memory_format=torch.channels_last).train()
+    optimizer = torch.optim.SGD(
+        model.parameters(), torch.tensor(0.05), momentum=0.9, weight_decay=1e-3, foreach=False
+    )
+    x, y = small_batch()
+    task = Classification(3)
+    if compiled:
+        autocast = torch.autocast("cpu", enabled=False)
+        program = Program(trace_step(model, task, x, y, autocast), optimizer)
+        losses = [float(program(x, y)) for _ in range(steps)]
+        kernels = [n for n in program._run.graph.nodes if "normed" in str(n.target)]
+        return model.state_dict(), losses, len(kernels)
+    step = Step(model, task, optimizer, amp=False)
+    losses = []
+    for _ in range(steps):
+        step(x, y)
+        losses.append(step.take_total())
+    return model.state_dict(), losses, 0
+
+
+class SmallNet(nn.Module):
+    """A convolution, a residual block and a linear layer, with fixed weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(4)
+        self.inner = nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.inner_norm = nn.BatchNorm2d(4)
+        self.relu = nn.ReLU()
+        self.fc = nn.Linear(4, 3)
+        random = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for p in self.parameters():
+                p.copy_(0.5 * torch.randn(p.shape, generator=random))
+
+    def forward(self, x):
+        x = self.relu(self.norm(self.conv(x)))
+        x = self.relu(self.inner_norm(self.inner(x)) + x)
+        return self.fc(x.mean((2, 3)))
+
+
+def small_batch():
+    x = torch.randn(5, 3, 6, 6, generator=torch.Generator().manual_seed(1))
+    return x.contiguous(memory_format=torch.channels_last), torch.arange(5) % 3
+
+
+def _interpret():
+    os.environ["TRITON_INTERPRET"] = "1"
+    torch.set_num_threads(1)
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patch_again(tensor, scope):
+        patch(tensor, scope)
+        # Triton 3.6 takes int() of arrays with one element, which numpy 2.4 refuses.
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patch_again
+
+
+def _call(name, args):
+    from steepest.training import kernels  # noqa: F401 - registers the operators
+
+    return _pack(globals()[name](*_unpack(args)))
+
+
+def _pack(value):
+    # Saved tensors keep their strides, and need no memory shared between processes.
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+def _unpack(data):
+    return torch.load(io.BytesIO(data), weights_only=False)
