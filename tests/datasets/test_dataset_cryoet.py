@@ -100,8 +100,8 @@ def test_modes_of_the_ratio_change_the_noise():
     ("options", "message"),
     [
         ({"train": 0}, "train is 0"),
-        ({"test": 2.5}, "test is 2.5"),
-        ({"seed": "x"}, "seed is 'x'"),
+        ({"test": 2.5}, "test = 2.5: expected int"),
+        ({"seed": "x"}, "seed = 'x': expected int"),
         ({"workers": -1}, "workers is -1"),
         ({"templates": "file"}, "did you mean 'files'"),
         ({"storage": "disk"}, "unknown storage 'disk'"),
