@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import importlib
+import itertools
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -91,6 +95,18 @@ def test_a_stopped_training_ends_like_an_uninterrupted_one(tmp_path, recipe, kin
     result = train(resumed, recipe, Checkpoint(file, 0))
     assert fingerprint(resumed) == fingerprint(whole)
     assert result.epochs == 5
+
+
+def test_the_time_before_a_restart_counts(tmp_path, monkeypatch):
+    clock = itertools.count(step=10.0)
+    ticking = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr(importlib.import_module("steepest.training.fit"), "time", ticking)
+    file = tmp_path / "training.safetensors"
+    # The clock ticks at the start and at the end, and once for each state that is written.
+    assert train(make("small-cnn"), RECIPES[0]).seconds == 10
+    with pytest.raises(StopError):
+        train(make("small-cnn"), RECIPES[0], Checkpoint(file, 0), StopAfter(3))
+    assert train(make("small-cnn"), RECIPES[0], Checkpoint(file, 0)).seconds == 30 + 20
 
 
 def test_resuming_takes_the_remaining_epochs_only(tmp_path):

@@ -34,7 +34,7 @@ from steepest.seeds import SampleId, derive
 from steepest.selection import random_subset, top_k
 from steepest.strategies import create
 from steepest.tasks.base import Metric
-from steepest.training import Checkpoint, evaluate, fit, predict_logits
+from steepest.training import Checkpoint, FitResult, evaluate, fit, predict_logits
 
 _SHOWN = 8
 """How many of the most and least wanted samples a record keeps."""
@@ -103,7 +103,8 @@ class Experiment:
                 return
             model = starting_model(self.config, self.data, folder, cycle, previous=model)
             with measured(self.device) as training:
-                self._fit(model, pool, cycle, folder.checkpoint())
+                result = self._fit(model, pool, cycle, folder.checkpoint())
+            training.seconds = result.seconds
             with measured(self.device) as scoring:
                 last = cycle + 1 == loop.cycles
                 scores = None if last else self._score(model, pool, cycle)
@@ -135,9 +136,9 @@ class Experiment:
         open_ids = [i for i in ids if pool.state(i) == State.QUERIED]
         apply(pool, labeller.label(open_ids), cycle=cycle, who=labeller.name)
 
-    def _fit(self, model: nn.Module, pool: Pool, cycle: int, checkpoint: Checkpoint) -> None:
+    def _fit(self, model: nn.Module, pool: Pool, cycle: int, checkpoint: Checkpoint) -> FitResult:
         images, targets = self._labelled(pool)
-        fit(
+        return fit(
             model,
             self.task,
             images,
@@ -196,6 +197,9 @@ class Experiment:
                 f"the model gives logits {list(logits.shape)} for images {list(images.shape)}, but "
                 f"{data.name} has {said}: choose a model for that"
             )
+        # A strategy that cannot score this task says so now, and not after the first training.
+        pair = pool_view(data).part(range(min(2, len(data.ids))))
+        score(model, pair, self.strategy, task=self.task, progress=False)
 
     def _record(
         self,

@@ -53,6 +53,14 @@ class Samples:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def part(self, positions: Sequence[int]) -> Samples:
+        """Return some of the samples as a pool of their own."""
+
+        def load(chosen: Sequence[int], size: int) -> Iterator[Inputs]:
+            return self._load([positions[c] for c in chosen], size)
+
+        return Samples([self.ids[p] for p in positions], load)
+
     def batches(self, positions: Sequence[int], size: int) -> Iterator[Inputs]:
         """Yield the inputs at these positions, in batches, labels left out.
 

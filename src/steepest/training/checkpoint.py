@@ -30,7 +30,12 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def save_if_due(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, epochs: int, key: str
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        epochs: int,
+        seconds: float,
+        key: str,
     ) -> None:
         """Write the state after so many epochs, if it is time to.
 
@@ -38,6 +43,7 @@ class Checkpoint:
             model: With its weights and statistics.
             optimizer: With its momentum.
             epochs: How many are done.
+            seconds: How long they took.
             key: What tells this training from others.
         """
         if time.monotonic() - self._written < self._every_seconds:
@@ -53,20 +59,22 @@ class Checkpoint:
             name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
             for name, value in tensors.items()
         }
-        about = {"steepest": json.dumps({"epochs": epochs, "key": key})}
+        about = {"steepest": json.dumps({"epochs": epochs, "seconds": seconds, "key": key})}
         write_atomically(self.path, safetensors.torch.save(plain, metadata=about))
         self._written = time.monotonic()
 
-    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, key: str) -> int:
+    def restore(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, key: str
+    ) -> tuple[int, float]:
         """Put the state back if it is this training's.
 
         Returns:
-            The epochs that are done; 0 if there is nothing to go on from.
+            The epochs that are done and the seconds they took; 0 if there is nothing to go on from.
         """
         found = _read(self.path, key)
         if found is None:
-            return 0
-        epochs, tensors = found
+            return 0, 0.0
+        epochs, seconds, tensors = found
         model.load_state_dict(_part(tensors, "model."))
         for number, parameter in enumerate(_parameters(optimizer)):
             for name, value in _part(tensors, f"optimizer.{number}.").items():
@@ -74,21 +82,22 @@ class Checkpoint:
                 kept = torch.empty_like(parameter) if value.shape == parameter.shape else value
                 optimizer.state[parameter][name] = kept.copy_(value).to(parameter.device)
         _set_random_states(model, _part(tensors, "random."))
-        return epochs
+        return epochs, seconds
 
     def clear(self) -> None:
         """Remove the file: its training is over."""
         self.path.unlink(missing_ok=True)
 
 
-def _read(path: Path, key: str) -> tuple[int, dict[str, Tensor]] | None:
+def _read(path: Path, key: str) -> tuple[int, float, dict[str, Tensor]] | None:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {})["steepest"])
             if about["key"] != key:
                 return None
-            return int(about["epochs"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, KeyError, ValueError, safetensors.SafetensorError):
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return int(about["epochs"]), float(about["seconds"]), tensors
+    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError):
         # A checkpoint saves time and nothing else: without it the training begins anew.
         return None
 

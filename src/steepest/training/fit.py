@@ -31,7 +31,7 @@ class FitResult:
     Attributes:
         epochs: Passes over the labelled samples.
         final_loss: Mean training loss over the last epoch.
-        seconds: Wall-clock time.
+        seconds: Wall-clock time, with that of epochs before a restart.
     """
 
     epochs: int
@@ -100,7 +100,10 @@ def fit(
         if device.type == "cuda" and recipe.cuda_graph:
             kind = CompiledStep if recipe.compile else RecordedStep
         take_step = kind(model, task, optimizer, amp=recipe.amp)
-        done = 0 if checkpoint is None else checkpoint.restore(model, optimizer, key)
+        done = 0
+        if checkpoint is not None:
+            done, seconds = checkpoint.restore(model, optimizer, key)
+            started -= seconds
         if done:
             step.advance(done)
         for epoch in range(done, recipe.epochs):
@@ -112,7 +115,8 @@ def fit(
                 raise NonFiniteError(f"the loss is {loss} in epoch {epoch}; lower lr={recipe.lr}")
             step.advance(note=f"loss {loss:.3f}")
             if checkpoint is not None and epoch + 1 < recipe.epochs:
-                checkpoint.save_if_due(model, optimizer, epoch + 1, key)
+                spent = time.monotonic() - started
+                checkpoint.save_if_due(model, optimizer, epoch + 1, spent, key)
         optimizer.zero_grad()
     model.eval()
     _check_weights(model, recipe)

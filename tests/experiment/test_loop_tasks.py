@@ -1,0 +1,103 @@
+"""The loop with tasks other than one class for each sample."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from steepest.datasets import ImageSet, SealedLabels
+from steepest.errors import ConfigError, ModelError
+from steepest.experiment import Config, Experiment
+from steepest.pool import Pool
+from steepest.tables import from_table
+
+
+def draw(*shape, most=256, seed=0):
+    return torch.randint(most, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def scenes():
+    images = draw(10, 3, 16, 16).to(torch.uint8)
+    maps = (images[:, 0] > 127).to(torch.uint8)
+    maps[:, 0] = 255
+    scale = {"mean": (0.5,) * 3, "std": (0.25,) * 3}
+    return ImageSet(
+        "scenes", ("dark", "light"), images, SealedLabels(maps), images[:4], maps[:4],
+        augmentation="flip", task="segmentation", **scale,
+    )  # fmt: skip
+
+
+def several():
+    images = draw(30, 1, 8, 8).to(torch.uint8)
+    truth = torch.stack([images[:, 0, 0, 0] > 127, images[:, 0, 7, 7] > 127], dim=1)
+    return ImageSet(
+        "several", ("a", "b"), images, SealedLabels(truth), images[:9], truth[:9],
+        mean=(0.5,), std=(0.25,), task="multi-label",
+    )  # fmt: skip
+
+
+def make(task, model, strategy="entropy-gradnorm", k=2):
+    return from_table(
+        Config,
+        {
+            "device": "cpu",
+            "data": {"name": "digits"},
+            "model": {"name": model},
+            "task": {"name": task},
+            "strategy": {"name": strategy},
+            "loop": {"initial": 4, "k": k, "cycles": 2, "subset": 4},
+            "training": {"epochs": 1, "batch_size": 2, "lr": 0.01, "schedule": "constant"},
+        },
+    )
+
+
+@pytest.mark.parametrize("strategy", ["entropy-gradnorm", "expected-gradnorm", "margin"])
+def test_label_maps_are_learnt_and_the_pool_notes_that_they_are_there(tmp_path, strategy):
+    data = scenes()
+    config = make("segmentation", "drn-d-22", strategy)
+    records = Experiment(config, tmp_path / "run", data=data).run()
+    assert [r.labelled for r in records] == [4, 6]
+    assert 0 <= records[-1].metrics["miou"] <= 1
+    assert len(records[-1].metrics["per_class_iou"]) == 2
+    with Pool.open(tmp_path / "run" / "pool.jsonl") as pool:
+        ids, labels = pool.labelled()
+    assert set(labels) == {"map"}
+    assert set(data.train_labels.purposes) == {"maps of labelled samples"}
+    assert {int(i) for i in ids} >= {int(i) for i in records[0].selected}
+
+
+@pytest.mark.parametrize("strategy", ["entropy-gradnorm", "entropy", "fisher-gradnorm"])
+def test_several_labels_are_kept_as_lists(tmp_path, strategy):
+    data = several()
+    config = make("multi-label", "small-cnn", strategy)
+    records = Experiment(config, tmp_path / "run", data=data).run()
+    assert 0 <= records[-1].metrics["mean_average_precision"] <= 1
+    truth = data.train_labels.unseal("test")
+    with Pool.open(tmp_path / "run" / "pool.jsonl") as pool:
+        ids, labels = pool.labelled()
+    for sample, label in zip(ids, labels, strict=True):
+        assert label == truth[int(sample)].nonzero()[:, 0].tolist()
+
+
+def test_a_strategy_that_cannot_score_the_task_says_so_before_any_training(tmp_path):
+    with pytest.raises(ModelError, match="one label per sample"):
+        Experiment(make("segmentation", "drn-d-22", "egl"), tmp_path / "run", data=scenes())
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_of_another_task_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"set task\.name=segmentation"):
+        Experiment(make("classification", "drn-d-22"), tmp_path / "run", data=scenes())
+    with pytest.raises(ModelError, match="one label for each pixel"):
+        Experiment(make("segmentation", "resnet18"), tmp_path / "run", data=scenes())
+    with pytest.raises(ModelError, match="one label for each sample"):
+        Experiment(make("multi-label", "drn-d-22"), tmp_path / "run", data=wide(several()))
+
+
+def wide(data):
+    """Return the same labels for images that any of our models takes."""
+    images = draw(30, 3, 16, 16).to(torch.uint8)
+    return ImageSet(
+        "wide", data.classes, images, data.train_labels, images[:9], data.test_labels,
+        mean=(0.5,) * 3, std=(0.25,) * 3, task="multi-label",
+    )  # fmt: skip
