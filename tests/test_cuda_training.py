@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -11,8 +12,12 @@ from torch import nn
 
 from steepest.bench.training_loops import make_optimizer
 from steepest.models import build
+from steepest.models.fingerprint import fingerprint
+from steepest.progress import SilentProgress
+from steepest.seeds import generator
 from steepest.tasks import Classification
 from steepest.tasks.segmentation import Segmentation
+from steepest.training import Checkpoint, Recipe, fit
 from steepest.training.compiled_step import CompiledStep
 from steepest.training.scope import own_randomness
 from steepest.training.step import RecordedStep, Step
@@ -172,3 +177,48 @@ def test_a_model_that_cannot_be_compiled_is_trained_plainly():
 def test_steps_of_several_forms_stay_the_plain_ones_when_recorded():
     data = batches(30)
     assert same(train(Step, data)[0], train(RecordedStep, data)[0])
+
+
+class StopError(Exception):
+    pass
+
+
+class StopAfter(SilentProgress):
+    """Ends a training after some epochs, as a kill at an epoch's end does."""
+
+    def __init__(self, epochs):
+        self.left = epochs
+
+    @contextmanager
+    def task(self, name, total):
+        yield self
+
+    def advance(self, amount=1, note=""):
+        if self.left == 0:
+            raise StopError
+        self.left -= amount
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dropout", ["none", "head"])
+def test_a_stopped_training_ends_like_an_uninterrupted_one(tmp_path, compiled, dropout):
+    images = torch.randint(256, (150, 3, 16, 16), generator=generator(0, "images"))
+    labels = torch.randint(10, (150,), generator=generator(0, "labels"))
+    recipe = Recipe(epochs=6, batch_size=32, lr=0.01, amp=True, compile=compiled)
+
+    def run(model, checkpoint=None, progress=None):
+        fit(
+            model, Classification(10), images.to(torch.uint8), labels, recipe,
+            mean=(0.5,) * 3, std=(0.25,) * 3, augmentation="crop-flip", seed=0, device=GPU,
+            progress=progress or SilentProgress(), checkpoint=checkpoint,
+        )  # fmt: skip
+        return fingerprint(model)
+
+    def make():
+        return build("cifar-resnet18", 10, 3, 0, {"dropout": dropout})
+
+    whole = run(make())
+    file = tmp_path / "training.safetensors"
+    with pytest.raises(StopError):
+        run(make(), Checkpoint(file, 0), StopAfter(3))
+    assert run(make(), Checkpoint(file, 0)) == whole

@@ -13,6 +13,7 @@ from shell import fill_workshop, run_apart, run_here, small_model, small_pool
 
 import steepest
 from steepest.datasets.folder import ImageFolder
+from steepest.tasks import MultiLabel
 
 K = 5
 READABLE = [f"cats/{i}.png" for i in range(6)] + [f"dogs/ä b{i}.png" for i in range(6)]
@@ -177,3 +178,18 @@ def test_every_strategy_can_be_named(strategy, workshop, capsys):
     assert told.code == 0, told.err
     assert len(rows_of(workshop / "picks.csv")) == K
     assert strategy in run_here(capsys, "strategies").out
+
+
+@pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
+def test_the_task_decides_how_logits_are_read(photos, workshop, capsys):
+    argv = ["--strategy", "margin", "--classes", "4", "--task", "multi-label"]
+    assert run_here(capsys, *command(*argv, out="tags.csv")).code == 0
+    pool = ImageFolder(photos)
+    picks = steepest.select(small_model(), pool, K, "margin", task=MultiLabel(4), progress=False)
+    assert [row["id"] for row in rows_of(workshop / "tags.csv")] == list(picks.ids)
+    told = run_here(capsys, *command("--task", "multi-label"))
+    assert (told.code, "--classes" in told.err) == (2, True)
+    told = run_here(capsys, *command("--task", "multilabel", "--classes", "4"))
+    assert (told.code, "did you mean 'multi-label'" in told.err) == (2, True)
+    told = run_here(capsys, *command("--model-option", "width=3"))
+    assert (told.code, "unknown option of model" in told.err) == (2, True)

@@ -27,6 +27,7 @@ from doc_runner import run_page
 from steepest.cli.main import _parser
 from steepest.datasets.base import DATASETS
 from steepest.experiment.config import load_config, parse_setting, presets
+from steepest.experiment.variants import parse_variants
 from steepest.gradnorm.rules import RULES
 from steepest.models.base import MODELS
 from steepest.strategies import create
@@ -161,10 +162,11 @@ def check_arguments(arguments):
         parse_setting(setting)
     if getattr(arguments, "config", None) in presets():
         load_config(arguments.config, arguments.changes)
+    elif getattr(arguments, "plan", None) is not None:
+        assert arguments.plan.suffix == ".toml"
     elif hasattr(arguments, "config"):
         assert arguments.config.endswith(".toml")
-    for name in getattr(arguments, "strategies", "").split(","):
-        assert not name or STRATEGIES.get(name)
+    parse_variants([getattr(arguments, "strategies", None) or ""])
     if hasattr(arguments, "option"):
         create(arguments.strategy, dict(option.split("=") for option in arguments.option))
 

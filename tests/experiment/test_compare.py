@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from steepest.experiment.compare import compare, plan_runs
 from steepest.experiment.record import Record
 from steepest.journal import read_journal
 from steepest.progress import SilentProgress
+from steepest.report.read import read_comparison
+
+compare_module = sys.modules["steepest.experiment.compare"]
 
 SEEDS = (4, 7)
 STRATEGIES = ("margin", "entropy-gradnorm")
@@ -217,3 +221,53 @@ def test_a_killed_worker_is_reported_with_the_remedy(tmp_path, monkeypatch):
     with pytest.raises(SteepestError, match="--jobs 1") as caught:
         go(tmp_path / "out", seeds=[5], what=quick(model__name="doomed_model:make"))
     assert "\n" not in str(caught.value)
+
+
+def test_the_baseline_may_be_written_as_a_variant(tmp_path):
+    runs = plan_runs(quick(), ["random=random(),margin"], [0], tmp_path)
+    assert [run.label for run in runs] == ["random", "margin"]
+
+
+def test_labels_name_folders_and_the_description_says_what_they_are(tmp_path):
+    text = "few=egl(draws=2),margin"
+    runs = go(tmp_path / "out", strategies=[text], seeds=[4])
+    assert [run.folder.parent.name for run in runs] == ["few", "margin", "random"]
+    assert {r.strategy for r in records_of(runs[0])} == {"egl"}
+    assert {r.options["draws"] for r in records_of(runs[0])} == {2}
+    found = described(tmp_path / "out")
+    assert found["strategies"] == ["few", "margin", "random"]
+    assert found["variants"]["few"] == {"name": "egl", "options": {"draws": 2}}
+    assert found["variants"]["random"] == {"name": "random", "options": {}}
+    before = files_below(tmp_path / "out")
+    with pytest.raises(RunFolderError, match=r"another 'few'.*draws is 2 there and 3 here"):
+        go(tmp_path / "out", strategies=["few=egl(draws=3)"], seeds=[4])
+    assert files_below(tmp_path / "out") == before
+
+
+def test_a_folder_from_before_there_were_labels_goes_on(compared, tmp_path):
+    out = Path(shutil.copytree(compared[0], tmp_path / "out"))
+    old = described(out)
+    del old["variants"]
+    (out / "comparison.json").write_text(json.dumps(old))
+    before = files_below(out / "runs")
+    assert read_comparison(out).legend == (*STRATEGIES, "random")
+    runs = go(out, strategies=["margin,sum=entropy-gradnorm(norm=tensor-sum)"], seeds=SEEDS[:1])
+    after = files_below(out / "runs")
+    assert {name: after[name] for name in before} == before
+    assert all(run.complete for run in runs)
+    assert described(out)["strategies"] == [*STRATEGIES, "random", "sum"]
+    assert described(out)["variants"]["entropy-gradnorm"]["options"] == {}
+    with pytest.raises(RunFolderError, match="another 'entropy-gradnorm'"):
+        go(out, strategies=["entropy-gradnorm=entropy-gradnorm(norm=l2)"], seeds=SEEDS[:1])
+
+
+def test_every_strategy_is_tried_before_anything_is_written(tmp_path, monkeypatch):
+    tried = []
+    monkeypatch.setattr(compare_module, "_run_all", lambda *_: None)
+    monkeypatch.setattr(
+        compare_module,
+        "Experiment",
+        lambda config, *_, **__: tried.append((config.strategy.name, config.seed)),
+    )
+    go(tmp_path / "out")
+    assert sorted(tried) == [("entropy-gradnorm", 4), ("margin", 4), ("random", 4)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from steepest.datasets import ImageSet, SealedLabels
-from steepest.errors import ConfigError, ModelError
+from steepest.datasets import ImageSet, SealedLabels, load
+from steepest.errors import ConfigError, InputError, ModelError, RunFolderError
 from steepest.experiment import Config, Experiment
+from steepest.labelling import Answers
 from steepest.pool import Pool
 from steepest.tables import from_table
 
@@ -101,3 +104,52 @@ def wide(data):
         "wide", data.classes, images, data.train_labels, images[:9], data.test_labels,
         mean=(0.5,) * 3, std=(0.25,) * 3, task="multi-label",
     )  # fmt: skip
+
+
+def test_other_data_is_refused_where_a_run_was_begun(tmp_path):
+    config = make("multi-label", "small-cnn", "margin")
+    Experiment(config, tmp_path / "run", data=several()).run()
+    data = several()
+    moved = replace(data, train_images=data.train_images.roll(1, 0))
+    with pytest.raises(RunFolderError, match="run on other data"):
+        Experiment(config, tmp_path / "run", data=moved).run()
+
+
+def test_the_number_of_classes_is_no_option(tmp_path):
+    config = make("multi-label", "small-cnn", "margin")
+    changed = replace(config, task=replace(config.task, options={"classes": 3}))
+    with pytest.raises(ConfigError, match="is the data set's"):
+        Experiment(changed, tmp_path / "run", data=several())
+
+
+class Silent:
+    name = "nobody"
+
+    def label(self, ids):
+        return Answers()
+
+
+class Wild:
+    name = "wild"
+
+    def label(self, ids):
+        return Answers(dict.fromkeys(ids, 99))
+
+
+def test_a_labeller_that_does_not_answer_or_answers_nonsense_is_one_line(tmp_path):
+    plain = load("digits")
+    config = make("classification", "small-cnn", "margin")
+    with pytest.raises(InputError, match="nothing is labelled yet"):
+        Experiment(config, tmp_path / "a", data=plain, labeller=Silent()).run()
+    with pytest.raises(InputError, match=r"label 99 is no class out of 0\.\.9"):
+        Experiment(config, tmp_path / "b", data=plain, labeller=Wild()).run()
+
+
+def test_scratch_of_a_kill_is_cleared_away(tmp_path):
+    config = make("multi-label", "small-cnn", "margin")
+    Experiment(config, tmp_path / "run", data=several()).run()
+    left = [tmp_path / "run" / ".steepest-x", tmp_path / "run" / "weights" / ".steepest-y"]
+    for path in left:
+        path.write_bytes(b"half")
+    Experiment(config, tmp_path / "run", data=several()).run()
+    assert not any(path.exists() for path in left)

@@ -103,3 +103,23 @@ def test_metrics_of_parts_that_do_not_match_are_refused(logits, targets, message
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         Classification(**options)
+
+
+def test_distributions_are_taken_once(logits):
+    class Warm(Classification):
+        def distributions(self, logits):
+            return logits / 2
+
+    task = Warm(3)
+    shares = (logits / 2).softmax(1)
+    each = [task.training_loss(logits, torch.full((6,), c)) for c in range(3)]
+    by_hand = sum(shares[:, c] * each[c] for c in range(3))
+    assert torch.allclose(task.expected_loss(logits), by_hand)
+    assert torch.allclose(task.expected_loss(logits), task.entropy(logits))
+
+
+@pytest.mark.parametrize("label", [3, -1, "a", [0]])
+def test_labels_that_are_no_classes_are_refused(label):
+    assert Classification(3).targets([0, 2]).tolist() == [0, 2]
+    with pytest.raises(InputError, match=r"no class out of 0\.\.2"):
+        Classification(3).targets([label])

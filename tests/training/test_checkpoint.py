@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from steepest.errors import SteepestWarning
 from steepest.models import build
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import SilentProgress
@@ -142,3 +143,22 @@ def test_a_damaged_file_costs_time_and_nothing_else(tmp_path, content):
 def test_short_trainings_write_nothing(tmp_path):
     train(make("small-cnn"), RECIPES[0], Checkpoint(tmp_path / "training.safetensors"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_was_changed_goes_on_from_nothing(tmp_path):
+    file = tmp_path / "training.safetensors"
+    with pytest.raises(StopError):
+        train(make("small-cnn"), RECIPES[0], Checkpoint(file, 0), StopAfter(2))
+    alone, beside = make("dropping"), make("dropping")
+    train(alone, RECIPES[0])
+    train(beside, RECIPES[0], Checkpoint(file, 1e9))
+    assert fingerprint(alone) == fingerprint(beside)
+
+
+def test_a_state_that_cannot_be_written_costs_a_warning(tmp_path):
+    (tmp_path / "training.safetensors").mkdir()
+    alone, beside = make("small-cnn"), make("small-cnn")
+    train(alone, RECIPES[0])
+    with pytest.warns(SteepestWarning, match="goes on without"):
+        train(beside, RECIPES[0], Checkpoint(tmp_path / "training.safetensors", 0))
+    assert fingerprint(alone) == fingerprint(beside)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from steepest.datasets import Streamed
-from steepest.errors import InputError
+from steepest.errors import DataError, InputError
 from steepest.models import build
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import SilentProgress
@@ -78,6 +78,23 @@ def test_images_in_memory_have_no_augmentation_of_their_own():
         train(IMAGES, "own")
     with pytest.raises(InputError, match="'own' is for data sets"):
         train(streamed(IMAGES), "own")
+
+
+@pytest.mark.parametrize(
+    ("maps", "message"),
+    [
+        (MAPS + 5, r"class outside 0\.\.2"),
+        (MAPS[:, :4], r"label maps are \[4, 8\] for images of \[8, 8\]"),
+    ],
+)
+def test_maps_from_disk_that_do_not_fit_are_refused(maps, message):
+    model = torch.nn.Conv2d(1, 3, 3, padding=1)
+    with pytest.raises(DataError, match=message):
+        fit(
+            model, Segmentation(3), IMAGES, streamed(maps), Recipe(epochs=1, batch_size=8),
+            mean=(0.5,), std=(0.25,), augmentation="none", seed=0, device=CPU,
+            progress=SilentProgress(),
+        )  # fmt: skip
 
 
 def test_volumes_are_neither_cropped_nor_mirrored():

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from steepest.experiment.config import Config
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
+def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Add the configuration and the settings that replace parts of it."""
     from steepest.experiment.config import presets
 
     parser.add_argument(
         "config",
+        nargs=None if required else "?",
         metavar="CONFIG_OR_PRESET",
         help=f"a TOML file, or a preset: {', '.join(presets())}",
     )

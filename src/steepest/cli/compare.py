@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from pathlib import Path
 
 from steepest.cli.arguments import (
     add_config,
@@ -18,28 +19,48 @@ from steepest.cli.arguments import (
     deadline_of,
 )
 from steepest.cli.outcome import show_outcome
+from steepest.cli.plan import show_groups, show_runs
 from steepest.errors import InputError
-from steepest.experiment import compare
+from steepest.experiment.compare import Comparing, run_missing
+from steepest.experiment.plan import read_plan, run_plan
 from steepest.progress import show_progress
 
 NAME = "compare"
 HELP = "compare strategies, paired by seed, with statistics"
 
+_SEEDS = "5"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    add_config(parser)
+    add_config(parser, required=False)
     parser.add_argument(
         "--strategies",
-        required=True,
         metavar="A,B,C",
-        help="names, separated by commas; random is added",
+        help="names, or LABEL=NAME(OPTION=VALUE,...), separated by commas; random is added",
     )
     parser.add_argument(
         "--seeds",
-        default="5",
         metavar="N",
-        help="how many seeds (0 to N − 1), or a list such as 3,4,7 (default: %(default)s)",
+        help=f"how many seeds (0 to N − 1), or a list such as 3,4,7 (default: {_SEEDS})",
+    )
+    parser.add_argument(
+        "--plan",
+        type=Path,
+        metavar="FILE",
+        help="make the comparisons of a TOML file, each in a folder below --out",
+    )
+    parser.add_argument(
+        "--missing",
+        action="store_true",
+        help="run only what is not complete, which is what is always done",
+    )
+    parser.add_argument(
+        "--list",
+        "--dry-run",
+        dest="only_list",
+        action="store_true",
+        help="show all runs and how far they are, and run nothing",
     )
     parser.add_argument(
         "--jobs", type=int, metavar="N", help="runs side by side; default: one per core"
@@ -50,26 +71,80 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_out(parser)
     add_minutes(parser)
     add_quiet(parser)
+    parser.set_defaults(usage_error=parser.error)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    strategies = [name.strip() for name in arguments.strategies.split(",") if name.strip()]
-    compare(
-        config_of(arguments),
-        strategies,
-        _seeds(arguments.seeds),
-        arguments.out,
+    _check_usage(arguments)
+    return _one(arguments) if arguments.plan is None else _many(arguments)
+
+
+def _one(arguments: argparse.Namespace) -> int:
+    comparing = Comparing(
+        config_of(arguments), [arguments.strategies], _seeds(arguments.seeds), arguments.out
+    )
+    if arguments.only_list:
+        comparing.check()
+        show_runs({"": comparing})
+        return 0
+    run_missing(
+        [comparing],
         progress=show_progress(enabled=not arguments.quiet),
         jobs=arguments.jobs,
         deadline=deadline_of(arguments),
-        command=shlex.join(["steepest", *sys.argv[1:]]),
+        command=_command(),
     )
     show_outcome(arguments.out, report=arguments.report)
     return 0
 
 
-def _seeds(text: str) -> list[int]:
+def _many(arguments: argparse.Namespace) -> int:
+    plan = read_plan(arguments.plan)
+    if arguments.only_list:
+        groups = {group.name: group.below(arguments.out) for group in plan.groups}
+        for comparing in groups.values():
+            comparing.check()
+        show_runs(groups)
+        return 0
+    comparisons = run_plan(
+        plan,
+        arguments.out,
+        progress=show_progress(enabled=not arguments.quiet),
+        jobs=arguments.jobs,
+        deadline=deadline_of(arguments),
+        command=_command(),
+    )
+    show_groups(comparisons, report=arguments.report)
+    return 0
+
+
+def _check_usage(arguments: argparse.Namespace) -> None:
+    """End with the command's usage if its arguments do not belong together."""
+    if arguments.plan is None:
+        needed = {"CONFIG_OR_PRESET (or --plan)": "config", "--strategies": "strategies"}
+        absent = [said for said, name in needed.items() if getattr(arguments, name) is None]
+        if absent:
+            arguments.usage_error(f"the following arguments are required: {', '.join(absent)}")
+        return
+    others = {
+        "CONFIG_OR_PRESET": arguments.config,
+        "--strategies": arguments.strategies,
+        "--seeds": arguments.seeds,
+        "--set": arguments.changes,
+        "--fast and --smoke": arguments.variant,
+    }
+    given = [said for said, value in others.items() if value]
+    if given:
+        arguments.usage_error(f"{', '.join(given)}: not with --plan, which says it in its groups")
+
+
+def _command() -> str:
+    return shlex.join(["steepest", *sys.argv[1:]])
+
+
+def _seeds(text: str | None) -> list[int]:
+    text = _SEEDS if text is None else text
     try:
         if "," in text:
             return [int(part) for part in text.split(",") if part.strip()]

@@ -12,6 +12,7 @@ from steepest.errors import InputError
 from steepest.files import check_writable
 from steepest.scoring import select
 from steepest.scoring.samples import PoolLike
+from steepest.tasks import Task
 
 NAME = "select"
 HELP = "choose what to label next"
@@ -29,7 +30,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--classes", type=int, metavar="C", help="number of classes, if the factory takes it"
     )
     parser.add_argument(
-        "--weights", type=Path, required=True, metavar="FILE", help=".safetensors, .pt or .pth"
+        "--model-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option that the model was built with, such as stem=s1; may be repeated",
+    )
+    parser.add_argument(
+        "--task",
+        metavar="NAME",
+        help="what the model was trained for: classification (default), segmentation or "
+        "multi-label; the last two need --classes",
+    )
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help=".safetensors, .pt, .pth or .ckpt",
     )
     parser.add_argument(
         "--pool", type=Path, required=True, metavar="PATH", help="folder of images, or .npy array"
@@ -103,6 +121,7 @@ def execute(arguments: argparse.Namespace) -> int:
         labelled=_read_ids(arguments.labelled, pool),
         subset=arguments.subset,
         seed=arguments.seed,
+        task=_make_task(arguments),
         batch_size="auto" if arguments.batch_size is None else arguments.batch_size,
         progress=not arguments.quiet,
     )
@@ -122,11 +141,24 @@ def _make_model(arguments: argparse.Namespace) -> nn.Module:
     from steepest.models import build
     from steepest.models.factory import call_factory
 
+    options, channels = pairs(arguments.model_option), arguments.channels
     if arguments.classes is not None:
-        return build(arguments.model, arguments.classes, arguments.channels, arguments.seed)
+        return build(arguments.model, arguments.classes, channels, arguments.seed, options)
     if ":" not in arguments.model:
         raise InputError(f"--model {arguments.model}: a built-in model needs --classes")
-    return call_factory(arguments.model, {"channels": arguments.channels})
+    return call_factory(arguments.model, {"channels": channels}, options)
+
+
+def _make_task(arguments: argparse.Namespace) -> Task | None:
+    if arguments.task is None:
+        return None
+    from steepest.tables import from_table
+    from steepest.tasks import TASKS
+
+    kind = TASKS.get(arguments.task)
+    if arguments.classes is None:
+        raise InputError(f"--task {arguments.task}: say how many classes there are by --classes")
+    return from_table(kind, {"classes": arguments.classes}, f"task {arguments.task!r}")
 
 
 def _open_pool(arguments: argparse.Namespace) -> PoolLike:

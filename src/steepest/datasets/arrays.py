@@ -95,6 +95,8 @@ def from_arrays(
     )
 
 
+_MOST_CLASSES = 1_000_000
+
 Part = tuple[Tensor, Tensor]
 """Images and labels."""
 
@@ -149,6 +151,8 @@ def _name_classes(
     count = train.shape[1] if train.dtype == torch.bool else max(map(_highest, (train, test))) + 1
     if not count:
         raise DataError(f"{name}: no sample has a label")
+    if count > _MOST_CLASSES:
+        raise DataError(f"{name}: a label is {count - 1}; number the classes from 0 on")
     return tuple(map(str, range(count)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -68,7 +69,8 @@ class ImageSet:
         if not same or (not self.train_labels.dense and train.shape[1:] != test.shape[1:]):
             raise DataError(f"{self.name}: training and test images differ in shape")
         channels = self.channels
-        if len(self.mean) != channels or len(self.std) != channels or min(self.std) <= 0:
+        sizes = len(self.mean) == len(self.std) == channels
+        if not sizes or not all(map(math.isfinite, self.mean)) or not _are_positive(self.std):
             raise DataError(f"{self.name}: mean and std need {channels} values each, std above 0")
 
     def __repr__(self) -> str:
@@ -104,6 +106,13 @@ class ImageSet:
             raise DataError(f"{self.name}: test {error}") from error
         if not self.train_labels.fit(classes) or not fits(self.test_labels, classes):
             raise DataError(f"{self.name}: a label is outside 0..{classes - 1}")
+        maps = self.test_labels
+        if isinstance(maps, Tensor) and maps.dtype == torch.uint8 and bool((maps == 255).all()):
+            raise DataError(f"{self.name}: no pixel of the test images has a class")
+
+
+def _are_positive(values: tuple[float, ...]) -> bool:
+    return all(math.isfinite(value) and value > 0 for value in values)
 
 
 DATASETS: Registry[Callable[..., ImageSet]] = Registry("data set", "steepest.datasets")

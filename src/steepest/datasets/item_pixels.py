@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from steepest.datasets.image_view import centre_box, see
+from steepest.datasets.pixels import to_eight_bits
 from steepest.errors import DataError, SteepestError
 from steepest.seeds import derive
 
@@ -138,7 +139,9 @@ def _is_pillow(image: Given) -> bool:
 def _from_pillow(image: Image.Image, channels: int, size: int | None) -> Tensor:
     from PIL import ImageOps
 
-    image = ImageOps.exif_transpose(image)
+    if image.mode == "F":
+        raise DataError("an image has floating-point pixels: hand it out as an array or a tensor")
+    image = to_eight_bits(ImageOps.exif_transpose(image))
     if size is not None:
         return see(image, centre_box(image.width, image.height, size, size), size)[:channels]
     pixels = np.array(image.convert("L" if channels == 1 else "RGB"))

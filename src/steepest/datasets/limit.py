@@ -32,7 +32,11 @@ def limited(data: ImageSet, limit: int) -> ImageSet:
 
 def take(column: Images | Labels, rows: list[int]) -> Images | Labels:
     """Return some samples of a column."""
-    return column.take(rows) if isinstance(column, Streamed) else column[torch.tensor(rows)]
+    return (
+        column.take(rows)
+        if isinstance(column, Streamed)
+        else column[torch.tensor(rows, dtype=torch.long)]
+    )
 
 
 def _draw(count: int, limit: int, purpose: str) -> list[int]:

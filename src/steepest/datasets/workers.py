@@ -10,8 +10,10 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from types import ModuleType
@@ -199,7 +201,22 @@ def _context() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
     # Torch takes a second to import: once, not once for each worker and epoch.
     context.set_forkserver_preload(_PRELOADED)
+    with _interrupts_ignored():
+        # It takes over what is ignored here: Ctrl-C is this process's to answer, not its own.
+        forkserver.ensure_running()
     return context
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Only the main thread may change how signals are dealt with.
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _main_can_be_imported() -> bool:

@@ -1,12 +1,11 @@
 """A fair comparison: the same initial set and weights for every strategy of a seed.
 
-Every run is an experiment of its own in ``runs/STRATEGY/seed-N``; a run that is complete is left
+Every run is an experiment of its own in ``runs/LABEL/seed-N``; a run that is complete is left
 alone, one that is not goes on where it stopped.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
@@ -17,20 +16,21 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 from steepest.devices import choose_device
-from steepest.errors import InputError, RunFolderError, SteepestError
-from steepest.experiment.config import Config, completed
-from steepest.experiment.environment import describe_environment
-from steepest.experiment.folder import count_lines, count_records, first_difference
+from steepest.errors import InputError, SteepestError
+from steepest.experiment.config import Config
+from steepest.experiment.description import describe, write_description
+from steepest.experiment.folder import count_lines, count_records
 from steepest.experiment.loop import Experiment
 from steepest.experiment.outcomes import BASELINE
-from steepest.files import write_atomically
+from steepest.experiment.parts import load_data
+from steepest.experiment.variants import Variant, parse_variants
 from steepest.progress import Progress, SilentProgress
-from steepest.strategies.base import STRATEGIES
 from steepest.tables import from_table
 from steepest.training.sharing import shared_gpu
 
@@ -39,19 +39,84 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Run:
-    """One strategy under one seed."""
+    """One strategy under one seed, in ``runs/LABEL/seed-N`` of its comparison."""
 
     config: Config
     folder: Path
 
     @property
+    def label(self) -> str:
+        """What the strategy with its options is called in this comparison."""
+        return self.folder.parent.name
+
+    @property
+    def shared(self) -> Path:
+        """Where runs of this seed share the training of the first cycle."""
+        out = self.folder.parents[2]
+        return out / "shared" / self.folder.name / "cycle-000.safetensors"
+
+    @property
+    def done(self) -> int:
+        """How many of its cycles are on record."""
+        return count_records(self.folder)
+
+    @property
     def complete(self) -> bool:
         """Whether all its cycles are on record."""
-        return count_records(self.folder) >= self.config.loop.cycles
+        return self.done >= self.config.loop.cycles
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """What is to be compared, where.
+
+    Args:
+        config: The experiment; its strategy and seed are replaced.
+        strategies: Names, ``LABEL=NAME(OPTION=VALUE,…)`` or variants; ``random`` is added.
+        seeds: One run of each strategy per seed.
+        out: The comparison's folder.
+
+    Raises:
+        UnknownNameError: For an unknown strategy or option.
+        InputError: If there is nothing to compare, or a label cannot be one.
+    """
+
+    config: Config
+    strategies: Sequence[str | Variant]
+    seeds: Sequence[int]
+    out: Path
+
+    def __post_init__(self) -> None:
+        if not self.variants or not self.seeds:
+            raise InputError("a comparison needs at least one strategy and one seed")
+
+    @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """Every strategy with its options, the baseline among them."""
+        found = parse_variants(self.strategies)
+        if not found or any(variant.label == BASELINE for variant in found):
+            return found
+        return (*found, Variant(BASELINE, BASELINE))
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs, seed by seed, so that an interrupted comparison is paired as far as it came."""
+        return [
+            Run(
+                variant.config(self.config, seed),
+                self.out / "runs" / variant.label / f"seed-{seed}",
+            )
+            for seed in dict.fromkeys(self.seeds)
+            for variant in self.variants
+        ]
+
+    def check(self, command: str = "") -> dict[str, Any]:
+        """Return the folder's description, or say why this cannot go there."""
+        return describe(self.config, self.variants, self.seeds, self.out, command)
 
 
 def plan_runs(
-    config: Config, strategies: Sequence[str], seeds: Sequence[int], out: Path
+    config: Config, strategies: Sequence[str | Variant], seeds: Sequence[int], out: Path
 ) -> list[Run]:
     """Return all runs of a comparison, the baseline among them.
 
@@ -59,23 +124,12 @@ def plan_runs(
         UnknownNameError: For an unknown strategy.
         InputError: If there is nothing to compare.
     """
-    if not strategies or not seeds:
-        raise InputError("a comparison needs at least one strategy and one seed")
-    for name in strategies:
-        STRATEGIES.get(name)
-    names = list(dict.fromkeys([*strategies, BASELINE]))
-    seeds = list(dict.fromkeys(seeds))
-    # Seed by seed, so that an interrupted comparison is paired as far as it came.
-    return [
-        Run(config.with_strategy(name, seed), out / "runs" / name / f"seed-{seed}")
-        for seed in seeds
-        for name in names
-    ]
+    return Comparing(config, strategies, seeds, out).runs
 
 
 def compare(
     config: Config,
-    strategies: Sequence[str],
+    strategies: Sequence[str | Variant],
     seeds: Sequence[int],
     out: Path | str,
     *,
@@ -88,7 +142,8 @@ def compare(
 
     Args:
         config: The experiment; its strategy and seed are replaced.
-        strategies: Names; ``random`` is added if it is not among them.
+        strategies: Names, or ``LABEL=NAME(OPTION=VALUE,…)``; ``random`` is added if it is not
+            among them.
         seeds: One run of each strategy per seed.
         out: The comparison's folder.
         progress: Told of finished cycles.
@@ -101,23 +156,56 @@ def compare(
         RunFolderError: If the folder belongs to another comparison.
         SteepestError: If a run fails; the others are complete or resumable.
     """
-    out = Path(out)
-    runs = plan_runs(config, strategies, seeds, out)
-    missing = [run for run in runs if not run.complete]
-    workers = _jobs(jobs, config, len(missing))
-    if missing:
-        # What is wrong with all of them shows before the first file is written.
-        Experiment(missing[0].config, missing[0].folder)
-    _describe(config, runs, out, command)
+    comparing = Comparing(config, strategies, seeds, Path(out))
+    run_missing([comparing], progress=progress, jobs=jobs, deadline=deadline, command=command)
+    return comparing.runs
+
+
+def run_missing(
+    comparisons: Sequence[Comparing],
+    *,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+    deadline: float | None = None,
+    command: str = "",
+) -> None:
+    """Run what is missing of some comparisons, in their order, with one set of workers.
+
+    Args:
+        comparisons: All are checked before the first file is written.
+        progress: Told of finished cycles.
+        jobs: Runs side by side; None picks a number for the machine.
+        deadline: As for ``compare``, for all of them together.
+        command: What the user typed, kept with the results.
+
+    Raises:
+        RunFolderError: If a folder belongs to something else.
+        SteepestError: If a run fails; the others are complete or resumable.
+    """
+    missing = [run for c in comparisons for run in c.runs if not run.complete]
+    workers = _jobs(jobs, [c.config for c in comparisons], len(missing))
+    for comparing in comparisons:
+        _check_parts(comparing)
+    described = [comparing.check(command) for comparing in comparisons]
+    for comparing, description in zip(comparisons, described, strict=True):
+        write_description(description, comparing.out)
     if missing:
         _run_all(missing, workers, deadline, progress or SilentProgress())
-    return runs
+
+
+def _check_parts(comparing: Comparing) -> None:
+    """Let every strategy that has something to do meet the data and the model once."""
+    first = {run.label: run for run in reversed(comparing.runs) if not run.complete}
+    data = load_data(comparing.config) if first else None
+    for run in first.values():
+        Experiment(run.config, run.folder, data=data)
 
 
 def _run_all(missing: list[Run], workers: int, deadline: float | None, progress: Progress) -> None:
     total = sum(run.config.loop.cycles for run in missing)
     context = multiprocessing.get_context("spawn")
-    side_by_side = workers > 1 and choose_device(missing[0].config.device).type == "cuda"
+    devices = {choose_device(run.config.device).type for run in missing}
+    side_by_side = workers > 1 and "cuda" in devices
     with shared_gpu() if side_by_side else nullcontext():
         pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
         _watch(pool, missing, deadline, progress, total)
@@ -133,7 +221,8 @@ def _watch(
     """Give all runs to the workers and show how far they are."""
     try:
         futures = [
-            pool.submit(_work, run.config.to_table(), str(run.folder), deadline) for run in missing
+            pool.submit(_work, run.config.to_table(), str(run.folder), str(run.shared), deadline)
+            for run in missing
         ]
         with progress.task("comparing (cycles)", total) as step:
             shown = 0
@@ -168,10 +257,10 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _work(table: dict[str, Any], folder: str, deadline: float | None) -> str:
+def _work(table: dict[str, Any], folder: str, shared: str, deadline: float | None) -> str:
     """Run one experiment in a worker process; return its error in words, or nothing."""
     try:
-        Experiment(from_table(Config, table), Path(folder)).run(deadline)
+        Experiment(from_table(Config, table), Path(folder), shared=Path(shared)).run(deadline)
     except SteepestError as error:
         return f"{folder}: {error}"
     return ""
@@ -192,52 +281,16 @@ def _raise_failure(futures: Sequence[Future[str]]) -> None:
             raise SteepestError(problem)
 
 
-def _jobs(jobs: int | None, config: Config, missing: int) -> int:
+def _jobs(jobs: int | None, configs: Sequence[Config], missing: int) -> int:
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs must be at least 1, not {jobs}")
     if jobs is None:
-        # Small nets gain more from runs side by side than from threads within one.
-        on_gpu = choose_device(config.device).type == "cuda"
-        jobs = 1 if on_gpu else max(1, (os.cpu_count() or 1) // config.threads)
+        jobs = min(map(_side_by_side, configs))
     return max(1, min(jobs, missing))
 
 
-def _describe(config: Config, runs: Sequence[Run], out: Path, command: str) -> None:
-    """Write what is compared, or check that the folder holds the same experiment.
-
-    Strategies and seeds may be added later; anything else must stay.
-    """
-    path = out / "comparison.json"
-    strategies = list(dict.fromkeys(run.config.strategy.name for run in runs))
-    common = json.loads(json.dumps(config.to_table()))
-    seeds = list(dict.fromkeys(run.config.seed for run in runs))
-    if path.exists():
-        found = _read(path)
-        known = json.loads(json.dumps(completed(found["config"])))
-        if known != common:
-            difference = first_difference(known, common)
-            raise RunFolderError(
-                f"{out} holds a comparison of another configuration ({difference}): "
-                "choose another --out"
-            )
-        strategies = list(dict.fromkeys([*found["strategies"], *strategies]))
-        seeds = sorted({*found["seeds"], *seeds})
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RunFolderError(f"{out} is not empty and holds no comparison: choose another --out")
-    description = {
-        "name": config.name,
-        "strategies": strategies,
-        "seeds": seeds,
-        "config": common,
-        "command": command,
-        "versions": describe_environment(choose_device(config.device)),
-    }
-    write_atomically(path, json.dumps(description, indent=1) + "\n")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {key: found[key] for key in ("config", "strategies", "seeds")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{path} is damaged ({error}): choose another --out") from error
+def _side_by_side(config: Config) -> int:
+    """Return how many runs a machine does well at a time."""
+    # Small nets gain more from runs side by side than from threads within one.
+    on_gpu = choose_device(config.device).type == "cuda"
+    return 1 if on_gpu else max(1, (os.cpu_count() or 1) // config.threads)

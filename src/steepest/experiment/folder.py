@@ -8,7 +8,7 @@ is made anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,13 @@ class RunFolder:
     Args:
         path: The folder; made if it is not there.
         config: The run's configuration.
+        data: What tells the run's data from others.
 
     Raises:
         RunFolderError: If the folder holds something else, or is in use.
     """
 
-    def __init__(self, path: Path, config: Config) -> None:
+    def __init__(self, path: Path, config: Config, data: Mapping[str, Any]) -> None:
         self.path = path
         _check_owner(path, config)
         try:
@@ -44,6 +45,10 @@ class RunFolder:
         except OSError as error:
             raise RunFolderError(f"{path} cannot be made ({error.strerror})") from error
         self._lock = FileLock(path / "run")
+        for scratch in path.rglob(f"{SCRATCH_PREFIX}*"):
+            scratch.unlink(missing_ok=True)  # A kill left it, and whoever holds the lock is alone.
+        _check_data(path / "data.json", data)
+        write_atomically(path / "data.json", json.dumps(data, indent=1) + "\n")
         write_atomically(path / "config.json", json.dumps(config.to_table(), indent=1) + "\n")
         self._journal = Journal(path / "records.jsonl")
         where = str(self._journal.path)
@@ -120,6 +125,21 @@ def _check_owner(path: Path, config: Config) -> None:
         raise RunFolderError(
             f"{path} holds a run of another configuration ({first_difference(found, wanted)}): "
             "choose another --out, or give the configuration it was started with"
+        )
+
+
+def _check_data(path: Path, data: Mapping[str, Any]) -> None:
+    """Refuse to go on with other data: ids would mean other samples."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path} is damaged: choose another --out") from error
+    if found != json.loads(json.dumps(data)):
+        raise RunFolderError(
+            f"{path.parent} holds a run on other data ({first_difference(found, dict(data))}): "
+            "bring the data back as it was, or choose another --out"
         )
 
 

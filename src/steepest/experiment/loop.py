@@ -11,16 +11,18 @@ import torch
 from torch import nn
 
 from steepest.datasets import Images, ImageSet
+from steepest.datasets.identity import identify
 from steepest.datasets.limit import take
 from steepest.datasets.sealed import Labels
 from steepest.devices import choose_device
-from steepest.errors import ModelError
+from steepest.errors import InputError, ModelError
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.measure import Measurement, measured
 from steepest.experiment.parts import check_budget, load_data, make_task
 from steepest.experiment.record import Cost, Record, Wish
+from steepest.experiment.shared import SharedCycle, shared_key
 from steepest.experiment.start import fresh_model, starting_model
 from steepest.experiment.views import pool_view, scored_at_once
 from steepest.labelling import Labeller, OracleLabeller
@@ -49,6 +51,7 @@ class Experiment:
         data: The data set, if it is loaded already.
         labeller: Who answers; by default the data set's own labels.
         progress: Told of trainings and scorings.
+        shared: A file through which runs of a seed share the training of the first cycle.
 
     Raises:
         ConfigError: If the budget is more than the data set holds.
@@ -62,6 +65,7 @@ class Experiment:
         data: ImageSet | None = None,
         labeller: Labeller | None = None,
         progress: Progress | None = None,
+        shared: Path | None = None,
     ) -> None:
         self.config = config
         self.out = Path(out)
@@ -70,6 +74,7 @@ class Experiment:
         self.strategy = create(config.strategy.name, config.strategy.options)
         self.task = make_task(config, self.data)
         self._labeller = labeller
+        self._shared = shared
         self._progress = progress or SilentProgress()
         check_budget(config, self.data)
         self._check_model()
@@ -81,7 +86,7 @@ class Experiment:
             deadline: In the seconds of ``time.time()``; a cycle that would probably end later is
                 not begun. The next call goes on from there.
         """
-        folder = RunFolder(self.out, self.config)
+        folder = RunFolder(self.out, self.config, identify(self.data))
         threads = torch.get_num_threads()
         torch.set_num_threads(min(self.config.threads, os.cpu_count() or 1))
         try:
@@ -102,9 +107,7 @@ class Experiment:
             if deadline is not None and _expected_end(folder.records, loop.k) > deadline:
                 return
             model = starting_model(self.config, self.data, folder, cycle, previous=model)
-            with measured(self.device) as training:
-                result = self._fit(model, pool, cycle, folder.checkpoint())
-            training.seconds = result.seconds
+            training = self._train(model, pool, cycle, folder.checkpoint())
             with measured(self.device) as scoring:
                 last = cycle + 1 == loop.cycles
                 scores = None if last else self._score(model, pool, cycle)
@@ -135,6 +138,23 @@ class Experiment:
         pool.query(new, cycle=cycle, who=self.strategy.name if cycle else "initial set")
         open_ids = [i for i in ids if pool.state(i) == State.QUERIED]
         apply(pool, labeller.label(open_ids), cycle=cycle, who=labeller.name)
+
+    def _train(self, model: nn.Module, pool: Pool, cycle: int, checkpoint: Checkpoint) -> Cost:
+        """Train a model, or give it the weights of the same training in another run."""
+        shared: SharedCycle | None = None
+        if cycle == 0 and self._shared is not None:
+            key = shared_key(self.config, self.data, model, pool, self.device)
+            shared = SharedCycle(self._shared, key)
+            if cost := shared.load(model, self.device):
+                return cost
+        with measured(self.device) as spent:
+            result = self._fit(model, pool, cycle, checkpoint)
+        cost = Cost(
+            seconds=result.seconds, peak_bytes=spent.peak_bytes, epochs=self.config.training.epochs
+        )
+        if shared is not None:
+            shared.save(model, cost)
+        return cost
 
     def _fit(self, model: nn.Module, pool: Pool, cycle: int, checkpoint: Checkpoint) -> FitResult:
         images, targets = self._labelled(pool)
@@ -179,6 +199,12 @@ class Experiment:
         mean, std = self.data.mean, self.data.std
         return evaluate(model, self.task, images, labels, mean=mean, std=std, device=self.device)
 
+    def _train_metrics(self, model: nn.Module, images: Images, labels: Labels) -> dict[str, Metric]:
+        try:
+            return self._metrics(model, images, labels)
+        except InputError:
+            return {}  # Maps without a single class, or samples without any label.
+
     def _check_model(self) -> None:
         """Let a fresh model look at two samples, so that misfits show before anything begins."""
         data, classes = self.data, len(self.data.classes)
@@ -208,7 +234,7 @@ class Experiment:
         pool: Pool,
         scores: Scores | None,
         selection: Selection | None,
-        training: Measurement,
+        training: Cost,
         scoring: Measurement,
     ) -> Record:
         images, targets = self._labelled(pool)
@@ -222,18 +248,14 @@ class Experiment:
             unlabelled=pool.counts()[State.UNLABELLED],
             subset=0 if scores is None else len(scores),
             metrics=self._metrics(model, self.data.test_images, self.data.test_labels),
-            train_metrics=self._metrics(model, images, targets),
+            train_metrics=self._train_metrics(model, images, targets),
             selected=() if selection is None else selection.ids,
             selected_scores=() if selection is None else selection.scores,
             wanted=wanted,
             unwanted=unwanted,
             regime=None if scores is None else scores.regime,
             model=fingerprint(model),
-            training=Cost(
-                seconds=training.seconds,
-                peak_bytes=training.peak_bytes,
-                epochs=self.config.training.epochs,
-            ),
+            training=training,
             scoring=None
             if scores is None
             else Cost(seconds=scoring.seconds, peak_bytes=scoring.peak_bytes),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,19 @@ def per_class_metric(task: str) -> str:
     return TASKS.get(task).per_class if task in TASKS.names() else Task.per_class
 
 
+def _told(label: str, variant: Mapping[str, Any]) -> str:
+    name = variant.get("name", label)
+    options = ", ".join(f"{key} {value}" for key, value in (variant.get("options") or {}).items())
+    told = label if name == label else f"{label} = {name}"
+    return f"{told} ({options})" if options else told
+
+
 @dataclass(frozen=True)
 class Run:
     """The records of one strategy with one seed.
 
     Attributes:
-        strategy: Name of the strategy.
+        strategy: Label of the strategy in its comparison; its name, if it has no other.
         seed: Seed of the run.
         entries: One record per finished cycle, in order; may be empty.
     """
@@ -75,7 +82,7 @@ class Comparison:
 
     Attributes:
         name: What the comparison is called.
-        strategies: Names of the strategies that were asked for.
+        strategies: Labels of the strategies that were asked for.
         seeds: Seeds that were asked for.
         runs: Every run that was asked for, by strategy and seed; a run that has not begun has no
             entries.
@@ -83,6 +90,7 @@ class Comparison:
         command: The command that gave the records, or an empty string.
         versions: Versions of what was used.
         single: Whether this is one run outside of a comparison.
+        variants: Name and options of the strategy behind a label, where they are on record.
     """
 
     name: str
@@ -93,6 +101,12 @@ class Comparison:
     command: str = ""
     versions: Mapping[str, Any] | None = None
     single: bool = False
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """What each label stands for, such as ``l2 = entropy-gradnorm (norm l2)``."""
+        return tuple(_told(label, self.variants.get(label, {})) for label in self.strategies)
 
     @property
     def metric(self) -> str:

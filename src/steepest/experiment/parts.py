@@ -28,6 +28,8 @@ def make_task(config: Config, data: ImageSet) -> Task:
             f"{data.name} is labelled for {data.task}, not for {config.task.name}: set "
             f"task.name={data.task}"
         )
+    if "classes" in config.task.options:
+        raise ConfigError("[task] options: the number of classes is the data set's; leave it out")
     options = {"classes": len(data.classes), **config.task.options}
     return from_table(kind, options, f"task {config.task.name!r}")
 

@@ -14,11 +14,20 @@ from steepest.tables import from_table, to_table
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Seconds and peak memory of a stage."""
+    """Seconds and peak memory of a stage.
+
+    Attributes:
+        seconds: Wall-clock time.
+        peak_bytes: Highest memory.
+        epochs: Passes over the labelled samples, for a training.
+        shared: Whether this is what the same training cost in another run, whose weights were
+            taken over.
+    """
 
     seconds: float
     peak_bytes: int
     epochs: int | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

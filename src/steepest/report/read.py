@@ -59,6 +59,7 @@ def _read_many(folder: Path) -> Comparison:
         config=config,
         command=str(head.get("command") or ""),
         versions=_table(head.get("versions")),
+        variants={k: _table(v) for k, v in _table(head.get("variants")).items()},
     )
 
 

@@ -88,7 +88,14 @@ class Batch:
         return squares
 
     def _keep(self, outputs: Any) -> None:  # noqa: ANN401
-        self._logits = self.task.distributions(logits_of(outputs).detach())
+        logits = logits_of(outputs).detach()
+        classes = getattr(self.task, "classes", logits.shape[1])
+        if logits.shape[1] != classes:
+            raise ModelError(
+                f"the model has {logits.shape[1]} outputs, but the task has {classes} classes: "
+                "give one of them the other's number"
+            )
+        self._logits = self.task.distributions(logits)
         if len(self._logits) != len(self.ids):
             raise ModelError(
                 f"the model returned {len(self._logits)} rows of logits for {len(self.ids)} samples"

@@ -56,17 +56,19 @@ class ExpectedGradientLength(Strategy):
 
     def _drawn(self, batch: Batch, outputs: Any, rows: slice) -> list[Tensor]:  # noqa: ANN401
         """Return the training loss [N] under each label drawn."""
-        logits = one_label_each(batch.task.distributions(logits_of(outputs))).double()
+        raw = logits_of(outputs).double()
+        logits = one_label_each(batch.task.distributions(raw))
         uniform = keyed_uniform(batch.seed, "egl labels", batch.ids[rows], columns=self.draws)
         up_to = logits.detach().softmax(1).cumsum(1)
         drawn = torch.searchsorted(up_to, torch.from_numpy(uniform).to(up_to) * up_to[:, -1:])
         labels = drawn.clamp_max(logits.shape[1] - 1)
-        return [batch.task.training_loss(logits, labels[:, draw]) for draw in range(self.draws)]
+        return [batch.task.training_loss(raw, labels[:, draw]) for draw in range(self.draws)]
 
 
 @one_per_task
 def _losses(task: Losses) -> RowLosses:
     def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
-        return each_label(task.distributions(logits_of(outputs)), task.training_loss)
+        logits = logits_of(outputs)
+        return each_label(task.distributions(logits), task.loss_given(logits))
 
     return losses

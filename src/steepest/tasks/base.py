@@ -55,9 +55,18 @@ class Losses:
         Where positions are labelled apart from each other, the expectation over all label maps is
         the mean of the positions' expectations.
         """
-        logits = self.distributions(logits)
-        loss = self.training_loss if logits.ndim == 2 else self.pointwise_loss
-        return losses.expected(logits, loss)
+        shares = self.distributions(logits)
+        if shares.ndim == 2:
+            return losses.expected(shares, self.loss_given(logits))
+        return losses.expected(shares, self.pointwise_loss)
+
+    def loss_given(self, logits: Tensor) -> losses.TrainingLoss:
+        """Return the training loss of these logits, as a function of the targets alone.
+
+        The function takes the logits of the distributions too, and has no use for them.
+        """
+        exact = logits.double()
+        return lambda _shares, targets: self.training_loss(exact, targets)
 
 
 class Task(Losses, ABC):

@@ -77,9 +77,9 @@ class Classification(Task):
 
     def targets(self, labels: Sequence[Label]) -> Tensor:
         """Return class indices [N]."""
-        strange = next((label for label in labels if not isinstance(label, int)), None)
-        if strange is not None:
-            raise InputError(f"label {strange!r} is not the number of a class")
+        for label in labels:
+            if not isinstance(label, int) or not 0 <= label < self.classes:
+                raise InputError(f"label {label!r} is no class out of 0..{self.classes - 1}")
         return torch.tensor(labels, dtype=torch.long)
 
     def _check(self, logits: Tensor, targets: Tensor) -> None:

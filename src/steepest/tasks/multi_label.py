@@ -75,8 +75,10 @@ class MultiLabel(Task):
         claims = int(said.sum()) + int(truth.sum())
         precisions = [_average_precision(logits[:, k], truth[:, k]) for k in range(self.classes)]
         present = [p for p in precisions if p is not None]
+        if not present:
+            raise InputError("no sample has any class: there is nothing to measure precision on")
         return {
-            "mean_average_precision": sum(present) / len(present) if present else 0.0,
+            "mean_average_precision": sum(present) / len(present),
             "micro_f1": 2 * hits / claims if claims else 1.0,
             "exact_match": (said == truth).all(1).double().mean().item(),
             "loss": self.training_loss(logits, truth).mean().item(),

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from steepest.datasets.base import Images
-from steepest.datasets.sealed import Labels
+from steepest.datasets.sealed import Labels, fits
 from steepest.datasets.streamed import Streamed
-from steepest.errors import InputError
+from steepest.errors import DataError, InputError
 from steepest.seeds import generator
 from steepest.training.augment import CropFlip, normalise
 
@@ -33,6 +33,7 @@ class LabelledImages:
         mean: Per channel, of bytes on the 0..1 scale [C].
         std: Per channel, on the same scale [C].
         augment: What happens to an image before it is seen; None leaves it to its reader.
+        classes: What label maps from disk may say; None believes them.
 
     Raises:
         InputError: If images in memory are left to their reader.
@@ -43,6 +44,7 @@ class LabelledImages:
     mean: Sequence[float]
     std: Sequence[float]
     augment: CropFlip | None
+    classes: int | None = None
 
     def __post_init__(self) -> None:
         read = isinstance(self.images, Streamed) and self.images.draws
@@ -75,6 +77,8 @@ class LabelledImages:
         rows = [torch.cat(group) for group in groups]
         columns = (_column(self.images, rows, numbers), _column(self.labels, rows, numbers))
         for group, here, images, labels in zip(groups, rows, *columns, strict=True):
+            if isinstance(self.labels, Streamed):
+                self._check_maps(images, labels)
             x, y = images.to(device), labels.to(device)
             if self.augment is not None and draws is not None:
                 changes = draws[here.to(device)]
@@ -82,6 +86,18 @@ class LabelledImages:
             sizes = [len(batch) for batch in group]
             ready = torch.split(normalise(x, self.mean, self.std), sizes)
             yield from zip(ready, torch.split(y, sizes), strict=True)
+
+    def _check_maps(self, images: Tensor, maps: Tensor) -> None:
+        """Refuse maps that their loss would stumble over, while they are on the CPU."""
+        if maps.shape[1:] != images.shape[2:]:
+            raise DataError(
+                f"label maps are {list(maps.shape[1:])} for images of {list(images.shape[2:])}: "
+                "they must be of one size"
+            )
+        if self.classes is not None and not fits(maps, self.classes):
+            raise DataError(
+                f"a label map has a class outside 0..{self.classes - 1} that is not 255"
+            )
 
     def _numbers(self, random: torch.Generator) -> Tensor:
         width = self.images.draws if isinstance(self.images, Streamed) else 0

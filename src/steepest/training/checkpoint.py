@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from pathlib import Path
 
 import safetensors
@@ -11,6 +12,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from steepest.errors import InputError, SteepestWarning
 from steepest.files import write_atomically
 
 _SECONDS = 60.0
@@ -60,8 +62,11 @@ class Checkpoint:
             for name, value in tensors.items()
         }
         about = {"steepest": json.dumps({"epochs": epochs, "seconds": seconds, "key": key})}
-        write_atomically(self.path, safetensors.torch.save(plain, metadata=about))
         self._written = time.monotonic()
+        try:
+            write_atomically(self.path, safetensors.torch.save(plain, metadata=about))
+        except InputError as error:
+            warnings.warn(f"the training goes on without: {error}", SteepestWarning, stacklevel=3)
 
     def restore(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, key: str

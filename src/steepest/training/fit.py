@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from steepest.datasets.base import Images
 from steepest.datasets.sealed import Labels
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
+from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
 from steepest.tasks import Task
 from steepest.training.augment import AUGMENTATIONS, OWN
@@ -78,16 +79,19 @@ def fit(
         ModelError: If the model has nothing to learn.
         NonFiniteError: If the loss or a weight becomes NaN or infinite.
     """
-    if len(images) == 0 or len(images) != len(labels):
-        raise InputError(f"{len(images)} images for {len(labels)} labels; give one label to each")
+    _check_samples(images, labels)
     chosen = augmentation if recipe.augmentation == "auto" else recipe.augmentation
     if chosen != OWN and chosen not in AUGMENTATIONS:
         raise UnknownNameError("augmentation", chosen, [*AUGMENTATIONS, OWN])
     started = time.monotonic()
-    data = LabelledImages(images, labels, mean, std, AUGMENTATIONS.get(chosen))
+    augment, classes = AUGMENTATIONS.get(chosen), getattr(task, "classes", None)
+    data = LabelledImages(images, labels, mean, std, augment, classes)
     model.to(device)
     data = data.to(device)
-    key = f"seed {seed}, {len(images)} samples, {recipe}"
+    # With the weights it begins from, a model that was changed since goes on from nothing.
+    key = (
+        f"{fingerprint(model)}, seed {seed}, {len(images)} samples, {recipe}" if checkpoint else ""
+    )
     loss = math.nan
     with (
         own_randomness(seed, device),
@@ -121,6 +125,13 @@ def fit(
     model.eval()
     _check_weights(model, recipe)
     return FitResult(recipe.epochs, loss, time.monotonic() - started)
+
+
+def _check_samples(images: Images, labels: Labels) -> None:
+    if len(images) == 0:
+        raise InputError("0 images: nothing is labelled yet, so there is nothing to learn from")
+    if len(images) != len(labels):
+        raise InputError(f"{len(images)} images for {len(labels)} labels; give one label to each")
 
 
 def _make_optimizer(

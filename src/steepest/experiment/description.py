@@ -1,0 +1,98 @@
+"""``comparison.json``: what a folder compares, and whether more of it may be added."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from steepest.devices import choose_device
+from steepest.errors import RunFolderError
+from steepest.experiment.config import Config, completed
+from steepest.experiment.environment import describe_environment
+from steepest.experiment.folder import first_difference
+from steepest.experiment.variants import Variant, variant_tables
+from steepest.files import write_atomically
+
+_FILE = "comparison.json"
+
+
+def describe(
+    config: Config,
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    out: Path,
+    command: str = "",
+) -> dict[str, Any]:
+    """Return what is compared, with what the folder compares already.
+
+    Strategies and seeds may be added later; anything else must stay.
+
+    Raises:
+        RunFolderError: If the folder belongs to another comparison, or to something else.
+    """
+    tables = variant_tables(variants, config)
+    common = json.loads(json.dumps(config.to_table()))
+    all_seeds = list(dict.fromkeys(seeds))
+    if (out / _FILE).exists():
+        found = _read(out / _FILE)
+        known = json.loads(json.dumps(completed(found["config"])))
+        if known != common:
+            raise RunFolderError(
+                f"{out} holds a comparison of another configuration "
+                f"({first_difference(known, common)}): choose another --out"
+            )
+        tables = _joined(_known_variants(found), tables, out)
+        all_seeds = sorted({*found["seeds"], *seeds})
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RunFolderError(f"{out} is not empty and holds no comparison: choose another --out")
+    return {
+        "name": config.name,
+        "strategies": list(tables),
+        "variants": tables,
+        "seeds": all_seeds,
+        "config": common,
+        "command": command,
+        "versions": describe_environment(choose_device(config.device)),
+    }
+
+
+def write_description(description: Mapping[str, Any], out: Path) -> None:
+    """Write what a folder compares."""
+    write_atomically(out / _FILE, json.dumps(description, indent=1) + "\n")
+
+
+def _joined(
+    known: Mapping[str, Any], new: Mapping[str, dict[str, Any]], out: Path
+) -> dict[str, dict[str, Any]]:
+    """Return known and new variants; a label keeps its meaning, or complete runs would lie."""
+    for label, table in new.items():
+        if known.get(label, table) != table:
+            raise RunFolderError(
+                f"{out} holds another {label!r} ({first_difference(known[label], table)}): "
+                "choose another label"
+            )
+    return {**known, **new}
+
+
+def _known_variants(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the variants of a folder; in those of older versions labels are strategies."""
+    part = found["config"].get("strategy") or {}
+    older = {
+        label: {
+            "name": label,
+            "options": (part.get("options") or {}) if part.get("name") == label else {},
+        }
+        for label in found["strategies"]
+    }
+    return {**older, **found["variants"]}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        kept = {key: found[key] for key in ("config", "strategies", "seeds")}
+        return {**kept, "variants": dict(found.get("variants") or {})}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunFolderError(f"{path} is damaged ({error}): choose another --out") from error

@@ -1,0 +1,158 @@
+"""A study of several comparisons, written down in one TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steepest.errors import ConfigError, SteepestError
+from steepest.experiment.compare import Comparing, run_missing
+from steepest.experiment.config import Config, load_config, presets
+from steepest.experiment.variants import Variant, check_folder_name, parse_variants
+from steepest.progress import Progress
+from steepest.tables import from_table
+
+
+@dataclass(frozen=True)
+class Group:
+    """One comparison of a plan.
+
+    Attributes:
+        name: Names its folder.
+        config: The experiment; its strategy and seed are replaced.
+        variants: The strategies, ``random`` not necessarily among them.
+        seeds: One run of each strategy per seed.
+    """
+
+    name: str
+    config: Config
+    variants: tuple[Variant, ...]
+    seeds: tuple[int, ...]
+
+    def below(self, out: Path) -> Comparing:
+        """Return the comparison in its folder."""
+        return Comparing(self.config, self.variants, self.seeds, out / self.name)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Comparisons to make, one after another.
+
+    Attributes:
+        name: What the study is called.
+        groups: In the order in which they are to be made.
+    """
+
+    name: str
+    groups: tuple[Group, ...]
+
+
+def read_plan(path: Path | str) -> Plan:
+    """Read a plan; everything in it is checked, and nothing is begun.
+
+    Raises:
+        ConfigError: If it cannot be read, or a group is not valid; names the group.
+    """
+    path = Path(path)
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise ConfigError(f"{path} cannot be read ({reason})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    try:
+        head = from_table(_PlanTable, table)
+    except SteepestError as error:
+        raise ConfigError(f"{path} is not a plan: {error}") from error
+    if not head.group:
+        raise ConfigError(f"{path} has no [[group]]: each is one comparison")
+    groups = tuple(_read_group(part, number, path) for number, part in enumerate(head.group, 1))
+    # Some file systems take names that differ in case alone for one.
+    names = [group.name.lower() for group in groups]
+    for number, group in enumerate(groups):
+        if names.index(group.name.lower()) != number:
+            raise ConfigError(f"{path} has two groups {group.name!r}: names must be distinct")
+    return Plan(head.name, groups)
+
+
+def run_plan(
+    plan: Plan,
+    out: Path | str,
+    *,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+    deadline: float | None = None,
+    command: str = "",
+) -> list[Comparing]:
+    """Run what is missing of a plan, group after group, and seed by seed within each.
+
+    Args:
+        plan: What to run.
+        out: Each group is a comparison in a folder of its name below this one.
+        progress: Told of finished cycles.
+        jobs: Runs side by side; None picks a number for the machine.
+        deadline: In the seconds of ``time.time()``: no cycle is begun that would probably end
+            later. The same call goes on from there.
+        command: What the user typed, kept with the results.
+
+    Raises:
+        RunFolderError: If a folder belongs to something else.
+        SteepestError: If a run fails; the others are complete or resumable.
+    """
+    comparisons = [group.below(Path(out)) for group in plan.groups]
+    run_missing(comparisons, progress=progress, jobs=jobs, deadline=deadline, command=command)
+    return comparisons
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PlanTable:
+    name: str
+    group: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _GroupTable:
+    name: str
+    config: str
+    strategies: tuple[str, ...]
+    seeds: int | tuple[int, ...]
+    set: tuple[str, ...] = ()
+    variant: str | None = None
+
+
+def _read_group(table: Mapping[str, Any], number: int, path: Path) -> Group:
+    try:
+        part = from_table(_GroupTable, table)
+        check_folder_name("name", part.name)
+        group = Group(
+            name=part.name,
+            config=load_config(_source(part.config, path), part.set, part.variant),
+            variants=parse_variants(part.strategies),
+            seeds=_read_seeds(part.seeds),
+        )
+        group.below(Path())  # Says what else keeps it from being a comparison.
+    except SteepestError as error:
+        where = table.get("name", number)
+        raise ConfigError(f"{path}, group {where!r}: {error}") from error
+    return group
+
+
+def _source(config: str, path: Path) -> str | Path:
+    """Return the name of a preset, or a file that is told from where the plan is."""
+    file = path.parent / config
+    is_file = config not in presets() and (file.suffix == ".toml" or file.exists())
+    return file if is_file else config
+
+
+def _read_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not chosen or len(set(chosen)) < len(chosen) or min(chosen) < 0:
+        told = seeds if isinstance(seeds, int) else list(seeds)
+        raise ConfigError(
+            f"seeds = {told}: give a number of seeds, or a list of distinct ones, none negative"
+        )
+    return chosen

@@ -1,0 +1,122 @@
+"""The first cycle of a seed, trained once and shared by all strategies of a comparison.
+
+Until something is chosen, the strategy has no say: the initial set, the weights and the order of
+training depend on the seed alone. Whoever trains the first cycle leaves its weights here, under a
+key that holds all that decided them; who finds them uses them, and nobody waits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from steepest.datasets import ImageSet
+from steepest.datasets.identity import identify
+from steepest.errors import InputError, SteepestError, SteepestWarning
+from steepest.experiment.config import Config
+from steepest.experiment.environment import describe_environment
+from steepest.experiment.record import Cost
+from steepest.files import write_atomically
+from steepest.models.fingerprint import fingerprint
+from steepest.pool import Pool
+from steepest.tables import from_table, to_table
+
+_ABOUT = "steepest"
+_UNREADABLE = (
+    OSError,
+    KeyError,
+    TypeError,
+    ValueError,
+    SteepestError,
+    safetensors.SafetensorError,
+)
+
+
+class SharedCycle:
+    """The trained weights of one seed's first cycle, on disk.
+
+    Args:
+        path: The file; it may not be there yet, or be of something else.
+        key: What tells this training from others.
+    """
+
+    def __init__(self, path: Path, key: str) -> None:
+        self.path = path
+        self._key = key
+
+    def load(self, model: nn.Module, device: torch.device) -> Cost | None:
+        """Give the model the shared weights, as if it had been trained here.
+
+        Returns:
+            What the training cost where it was made; None if it has to be made here, and then
+            the model is as it was.
+        """
+        try:
+            with safetensors.safe_open(self.path, framework="pt") as file:
+                about = json.loads((file.metadata() or {})[_ABOUT])
+                if about["key"] != self._key:
+                    return None
+                cost = from_table(Cost, about["cost"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except _UNREADABLE:
+            return None  # It saves time and nothing else: without it the cycle is trained here.
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        try:
+            model.load_state_dict(tensors)
+            whole = fingerprint(model) == about["model"]
+        except (KeyError, RuntimeError):
+            whole = False
+        if not whole:
+            model.load_state_dict(before)
+            return None
+        model.to(device).eval()
+        return replace(cost, shared=True)
+
+    def save(self, model: nn.Module, cost: Cost) -> None:
+        """Leave the weights of a finished training to others."""
+        state = model.state_dict()
+        if not all(isinstance(value, Tensor) for value in state.values()):
+            return  # Not to be written down in full, so not to be shared.
+        tensors = {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, value in state.items()
+        }
+        about = {"key": self._key, "model": fingerprint(model), "cost": to_table(cost)}
+        written = safetensors.torch.save(tensors, metadata={_ABOUT: json.dumps(about)})
+        try:
+            write_atomically(self.path, written)
+        except InputError as error:
+            warnings.warn(f"the cycle is not shared: {error}", SteepestWarning, stacklevel=2)
+
+
+def shared_key(
+    config: Config, data: ImageSet, model: nn.Module, pool: Pool, device: torch.device
+) -> str:
+    """Return what tells one first training from another.
+
+    Args:
+        config: All of it counts but the strategy and the name.
+        data: Its content, normalisation and augmentation count.
+        model: Before the training: its first weights count, whatever file they are from.
+        pool: The labelled samples and their labels count.
+        device: What it is trained on counts, and so do the versions of what trains it.
+    """
+    table: dict[str, Any] = config.to_table()
+    parts = {key: value for key, value in table.items() if key not in {"strategy", "name"}}
+    whole = [
+        parts,
+        describe_environment(device),
+        [identify(data), list(data.mean), list(data.std), data.augmentation],
+        fingerprint(model),
+        pool.labelled(),
+    ]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
