@@ -87,7 +87,7 @@ def _facts(comparison: Comparison, summary: Summary) -> Safe:
     asked = ", ".join(str(seed) for seed in comparison.seeds)
     facts: list[tuple[str, object]] = [
         ("data", data.get("name") if isinstance(data, dict) else None),
-        ("strategies", ", ".join(comparison.strategies)),
+        ("strategies", ", ".join(comparison.legend)),
         ("seeds", f"{asked} ({summary.runs_complete} of {summary.runs_expected} runs complete)"),
         ("labels", _budget(comparison)),
         ("hardware", _listing(_distinct(environments, _HARDWARE).items())),
