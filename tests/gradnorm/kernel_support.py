@@ -1,14 +1,6 @@
-"""Runs the fused kernels without a GPU, and says by plain formulas what they should give.
+"""Says by plain formulas what the fused kernels should give, and how to ask for it."""
 
-Triton can interpret kernels. Whether it does is decided when it is first imported, so that a
-process of its own is needed: in this one another test may have imported it already.
-"""
-
-import io
 import math
-import multiprocessing
-import os
-from concurrent.futures import ProcessPoolExecutor
 
 import torch
 from torch.nn import functional as F
@@ -53,24 +45,6 @@ def close(got, want, tolerance=1e-5):
     torch.testing.assert_close(got.double(), want, rtol=tolerance, atol=0.0)
 
 
-class InterpretedKernels:
-    """The functions of ``steepest.gradnorm.kernels`` and those below, run in another process."""
-
-    def __init__(self):
-        self._pool = ProcessPoolExecutor(
-            1, mp_context=multiprocessing.get_context("spawn"), initializer=_interpret
-        )
-
-    def close(self):
-        self._pool.shutdown()
-
-    def __getattr__(self, name):
-        def call(*args):
-            return _unpack(self._pool.submit(_call, name, _pack(args)).result())
-
-        return call
-
-
 def squares_by_rows(a, g, window, *tile):
     """Run one kernel with a tile of the caller's choice."""
     from steepest.gradnorm.kernels.instantiate import plan_rows
@@ -88,34 +62,8 @@ def squares_by_pairs(a, g, window, *tile):
     return plan_pairs(from_convolution(a, g, *window), GramTile(*tile), "tf32")(a, g)
 
 
-def _interpret():
-    os.environ["TRITON_INTERPRET"] = "1"
-    torch.set_num_threads(1)
-    from triton.runtime import interpreter
-
-    patch = interpreter._patch_lang_tensor
-
-    def patch_again(tensor, scope):
-        patch(tensor, scope)
-        # Triton 3.6 takes int() of arrays with one element, which numpy 2.4 refuses.
-        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
-
-    interpreter._patch_lang_tensor = patch_again
-
-
-def _call(name, args):
+def find(name):
+    """Return one of the functions of ``steepest.gradnorm.kernels``, or of those above."""
     from steepest.gradnorm import kernels
 
-    function = globals()[name] if name in globals() else getattr(kernels, name)
-    return _pack(function(*_unpack(args)))
-
-
-def _pack(value):
-    # Saved tensors keep their strides, and need no memory shared between processes.
-    file = io.BytesIO()
-    torch.save(value, file)
-    return file.getvalue()
-
-
-def _unpack(data):
-    return torch.load(io.BytesIO(data), weights_only=False)
+    return globals()[name] if name in globals() else getattr(kernels, name)

@@ -15,14 +15,15 @@ from steepest.gradnorm.kernels.tiles import block_of
 
 pytest.importorskip("triton")
 
-from kernel_support import InterpretedKernels, close, draw, expected, laid_out, output_size, squares
+from kernel_support import close, draw, expected, find, laid_out, output_size, squares
+from triton_process import TritonProcess
 
 from steepest.gradnorm.kernels.bulk import fits_bulk_copies
 
 
 @pytest.fixture(scope="module")
 def interpreted():
-    kernels = InterpretedKernels()
+    kernels = TritonProcess(find)
     yield kernels
     kernels.close()
 

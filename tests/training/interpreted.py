@@ -1,34 +1,9 @@
-"""Runs the kernels of training without a GPU, in a process where Triton interprets them.
-
-Whether it does is decided when Triton is first imported, and here it may have been already.
-"""
+"""What the kernels of training are asked to do in a process where Triton interprets them."""
 
 import copy
-import io
-import multiprocessing
-import os
-from concurrent.futures import ProcessPoolExecutor
 
 import torch
 from torch import nn
-
-
-class Interpreted:
-    """The functions below, run in another process."""
-
-    def __init__(self):
-        self._pool = ProcessPoolExecutor(
-            1, mp_context=multiprocessing.get_context("spawn"), initializer=_interpret
-        )
-
-    def close(self):
-        self._pool.shutdown()
-
-    def __getattr__(self, name):
-        def call(*args):
-            return _unpack(self._pool.submit(_call, name, _pack(args)).result())
-
-        return call
 
 
 def normed(*args):
@@ -112,33 +87,7 @@ def small_batch():
     return x.contiguous(memory_format=torch.channels_last), torch.arange(5) % 3
 
 
-def _interpret():
-    os.environ["TRITON_INTERPRET"] = "1"
-    torch.set_num_threads(1)
-    from triton.runtime import interpreter
-
-    patch = interpreter._patch_lang_tensor
-
-    def patch_again(tensor, scope):
-        patch(tensor, scope)
-        # Triton 3.6 takes int() of arrays with one element, which numpy 2.4 refuses.
-        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
-
-    interpreter._patch_lang_tensor = patch_again
-
-
-def _call(name, args):
+def find(name):
     from steepest.training import kernels  # noqa: F401 - registers the operators
 
-    return _pack(globals()[name](*_unpack(args)))
-
-
-def _pack(value):
-    # Saved tensors keep their strides, and need no memory shared between processes.
-    file = io.BytesIO()
-    torch.save(value, file)
-    return file.getvalue()
-
-
-def _unpack(data):
-    return torch.load(io.BytesIO(data), weights_only=False)
+    return globals()[name]

@@ -10,12 +10,13 @@ from steepest.training.kernels import formulas
 
 pytest.importorskip("triton")
 
-from interpreted import Interpreted
+import interpreted
+from triton_process import TritonProcess
 
 
 @pytest.fixture(scope="module")
 def kernels():
-    found = Interpreted()
+    found = TritonProcess(interpreted.find)
     yield found
     found.close()
 
