@@ -40,6 +40,7 @@ class RunFolder:
     def __init__(self, path: Path, config: Config, data: Mapping[str, Any]) -> None:
         self.path = path
         _check_owner(path, config)
+        _check_data(path / "data.json", data)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -47,7 +48,6 @@ class RunFolder:
         self._lock = FileLock(path / "run")
         for scratch in path.rglob(f"{SCRATCH_PREFIX}*"):
             scratch.unlink(missing_ok=True)  # A kill left it, and whoever holds the lock is alone.
-        _check_data(path / "data.json", data)
         write_atomically(path / "data.json", json.dumps(data, indent=1) + "\n")
         write_atomically(path / "config.json", json.dumps(config.to_table(), indent=1) + "\n")
         self._journal = Journal(path / "records.jsonl")
