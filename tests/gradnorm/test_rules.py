@@ -21,7 +21,7 @@ SPATIAL = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 TRANSPOSED = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 INSTANCE = {1: nn.InstanceNorm1d, 2: nn.InstanceNorm2d, 3: nn.InstanceNorm3d}
 NORMS = {0: nn.BatchNorm1d, 1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 class Summed(nn.Module):
@@ -40,6 +40,11 @@ class Summed(nn.Module):
 def check(layer: nn.Module, *x: torch.Tensor) -> None:
     """Compare with autograd; neither the whole model nor the layer may run sample by sample."""
     model = Summed(layer).double().eval()
+    random = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        # Drawn anew: weights of the global generator would make a failure unrepeatable.
+        for p in model.parameters():
+            p.copy_(0.3 * torch.randn(p.shape, generator=random, dtype=p.dtype))
     found = by_rules_alone(model, *x)
     truth = reference_norms(model, x, norm="per-tensor")
     torch.testing.assert_close(found, truth, rtol=1e-8, atol=1e-12)
