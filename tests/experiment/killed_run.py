@@ -60,7 +60,7 @@ POINTS = {
     "between question and answer": lambda: on_call(loop, "apply", 1, after=False),
     "before training": lambda: on_call(loop, "fit", 2, after=False),
     "after training": lambda: on_call(loop, "fit", 2, after=True),
-    "after scoring": lambda: on_call(loop, "score", 2, after=True),
+    "after scoring": lambda: on_call(loop, "choose_from", 2, after=True),
     "after the weights": lambda: on_call(folder.RunFolder, "save_model", 2, after=True),
     "after the first weights": lambda: on_call(folder.RunFolder, "save_model", 1, after=True),
     "in the middle of a record": lambda: tear(7),

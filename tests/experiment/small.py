@@ -49,5 +49,5 @@ def config(**changes) -> Config:
 
 def essence(records):
     """What must not depend on how a run was interrupted: all but time, memory and machine."""
-    skip = {"training", "scoring", "environment"}
+    skip = {"training", "scoring", "auxiliary", "environment"}
     return [{k: v for k, v in record.to_table().items() if k not in skip} for record in records]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
@@ -23,6 +23,9 @@ from steepest.models.weights import load_weights, save_weights
 from steepest.pool import FileLock, Pool
 from steepest.seeds import SampleId
 from steepest.training.checkpoint import Checkpoint
+
+Member = int | Literal["extra"]
+"""Which of a run's models: 0 is the task's own, others are a committee's; or what goes along."""
 
 
 class RunFolder:
@@ -65,28 +68,34 @@ class RunFolder:
             path.unlink()  # Killed while the first line was written: nothing is lost.
         return Pool.open(path) if path.exists() else Pool.create(ids, path)
 
-    def save_model(self, model: nn.Module, cycle: int) -> None:
+    def save_model(self, model: nn.Module, cycle: int, member: Member = 0) -> None:
         """Keep the weights that a cycle ended with."""
-        save_weights(model, self._weights(cycle))
+        save_weights(model, self._weights(cycle, member))
 
-    def load_model(self, model: nn.Module, cycle: int) -> None:
+    def load_model(self, model: nn.Module, cycle: int, member: Member = 0) -> None:
         """Restore the weights that a cycle ended with."""
-        load_weights(model, self._weights(cycle))
+        load_weights(model, self._weights(cycle, member))
 
-    def checkpoint(self) -> Checkpoint:
+    def checkpoint(self, member: int = 0) -> Checkpoint:
         """Return where a training keeps its state until its cycle is committed."""
-        return Checkpoint(self.path / "training.safetensors")
+        return Checkpoint(self.path / f"training{_suffix(member)}.safetensors")
 
     def commit(self, record: Record, *, keep_all_weights: bool) -> None:
         """Write a cycle's record; from here on the cycle has happened."""
         self._journal.append(record.to_table())
         self.records.append(record)
-        self.checkpoint().clear()
+        for state in self.path.glob("training*.safetensors"):
+            state.unlink(missing_ok=True)
         if not keep_all_weights and record.cycle > 0:
-            self._weights(record.cycle - 1).unlink(missing_ok=True)
+            for old in (self.path / "weights").glob(f"cycle-{record.cycle - 1:03d}*.safetensors"):
+                old.unlink(missing_ok=True)
 
-    def _weights(self, cycle: int) -> Path:
-        return self.path / "weights" / f"cycle-{cycle:03d}.safetensors"
+    def _weights(self, cycle: int, member: Member) -> Path:
+        return self.path / "weights" / f"cycle-{cycle:03d}{_suffix(member)}.safetensors"
+
+
+def _suffix(member: Member) -> str:
+    return "" if member == 0 else f"-{member}"
 
 
 def count_lines(path: Path) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,29 +15,32 @@ from steepest.datasets import Images, ImageSet
 from steepest.datasets.identity import identify
 from steepest.datasets.limit import take
 from steepest.datasets.sealed import Labels
+from steepest.datasets.streamed import Streamed
 from steepest.devices import choose_device
-from steepest.errors import InputError, ModelError
+from steepest.errors import InputError
+from steepest.experiment.company import Company
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
+from steepest.experiment.first_look import check_fit
 from steepest.experiment.folder import RunFolder
-from steepest.experiment.measure import Measurement, measured
 from steepest.experiment.parts import check_budget, load_data, make_task
-from steepest.experiment.record import Cost, Record, Wish
+from steepest.experiment.record import Cost, Record, Wish, added, cost_of
 from steepest.experiment.shared import SharedCycle, shared_key
 from steepest.experiment.start import fresh_model, starting_model
 from steepest.experiment.views import pool_view, scored_at_once
 from steepest.labelling import Labeller, OracleLabeller
 from steepest.labelling.apply import apply
+from steepest.measure import measured
 from steepest.models.fingerprint import fingerprint
 from steepest.pool import Pool, State
 from steepest.progress import Progress, SilentProgress
-from steepest.scoring import Scores, Selection, score
-from steepest.scoring.select import choose
+from steepest.scoring.looking import Looking
+from steepest.scoring.select import Outcome, check_k, choose_from
 from steepest.seeds import SampleId, derive
-from steepest.selection import random_subset, top_k
-from steepest.strategies import create
+from steepest.selection import random_subset
+from steepest.strategies import Needs, create
 from steepest.tasks.base import Metric
-from steepest.training import Checkpoint, FitResult, evaluate, fit, predict_logits
+from steepest.training import Checkpoint, Extra, FitResult, evaluate, fit
 
 _SHOWN = 8
 """How many of the most and least wanted samples a record keeps."""
@@ -77,7 +81,7 @@ class Experiment:
         self._shared = shared
         self._progress = progress or SilentProgress()
         check_budget(config, self.data)
-        self._check_model()
+        check_fit(self)
 
     def run(self, deadline: float | None = None) -> list[Record]:
         """Run all cycles that are not on record yet, and return the records of all.
@@ -106,14 +110,15 @@ class Experiment:
         for cycle in range(len(folder.records), loop.cycles):
             if deadline is not None and _expected_end(folder.records, loop.k) > deadline:
                 return
-            model = starting_model(self.config, self.data, folder, cycle, previous=model)
-            training = self._train(model, pool, cycle, folder.checkpoint())
-            with measured(self.device) as scoring:
-                last = cycle + 1 == loop.cycles
-                scores = None if last else self._score(model, pool, cycle)
-            selection = None if scores is None else choose(scores, loop.k)
+            model = starting_model(self, folder, cycle, previous=model)
+            company = Company(self, folder, cycle, model)
+            training = self._train(model, pool, cycle, folder.checkpoint(), company.extra)
+            last = cycle + 1 == loop.cycles
+            members = None if last else company.train_members(pool)
+            outcome = None if last else self._select(model, pool, cycle, company)
             folder.save_model(model, cycle)
-            record = self._record(cycle, model, pool, scores, selection, training, scoring)
+            company.save()
+            record = self._record(cycle, model, pool, outcome, training, members)
             folder.commit(record, keep_all_weights=loop.keep_weights == "all")
             self._label(pool, labeller, record.selected, cycle=cycle + 1)
 
@@ -139,16 +144,23 @@ class Experiment:
         open_ids = [i for i in ids if pool.state(i) == State.QUERIED]
         apply(pool, labeller.label(open_ids), cycle=cycle, who=labeller.name)
 
-    def _train(self, model: nn.Module, pool: Pool, cycle: int, checkpoint: Checkpoint) -> Cost:
+    def _train(
+        self,
+        model: nn.Module,
+        pool: Pool,
+        cycle: int,
+        checkpoint: Checkpoint,
+        extra: Extra | None,
+    ) -> Cost:
         """Train a model, or give it the weights of the same training in another run."""
         shared: SharedCycle | None = None
-        if cycle == 0 and self._shared is not None:
+        if cycle == 0 and self._shared is not None and extra is None:
             key = shared_key(self.config, self.data, model, pool, self.device)
             shared = SharedCycle(self._shared, key)
             if cost := shared.load(model, self.device):
                 return cost
         with measured(self.device) as spent:
-            result = self._fit(model, pool, cycle, checkpoint)
+            result = self.fit(model, pool, checkpoint, ("training", cycle), extra)
         cost = Cost(
             seconds=result.seconds, peak_bytes=spent.peak_bytes, epochs=self.config.training.epochs
         )
@@ -156,7 +168,23 @@ class Experiment:
             shared.save(model, cost)
         return cost
 
-    def _fit(self, model: nn.Module, pool: Pool, cycle: int, checkpoint: Checkpoint) -> FitResult:
+    def fit(
+        self,
+        model: nn.Module,
+        pool: Pool,
+        checkpoint: Checkpoint,
+        purpose: tuple[str | int, ...],
+        extra: Extra | None = None,
+    ) -> FitResult:
+        """Train a model on what is labelled, by the recipe.
+
+        Args:
+            model: Trained in place.
+            pool: Says what is labelled.
+            checkpoint: Where the state is kept.
+            purpose: What this training is for: it decides order, augmentation and dropout.
+            extra: What is trained along.
+        """
         images, targets = self._labelled(pool)
         return fit(
             model,
@@ -167,24 +195,35 @@ class Experiment:
             mean=self.data.mean,
             std=self.data.std,
             augmentation=self.data.augmentation,
-            seed=derive(self.config.seed, "training", cycle),
+            seed=derive(self.config.seed, *purpose),
             device=self.device,
             progress=self._progress,
             checkpoint=checkpoint,
+            extra=extra,
         )
 
-    def _score(self, model: nn.Module, pool: Pool, cycle: int) -> Scores:
-        return score(
-            model,
-            pool_view(self.data),
-            self.strategy,
+    def _select(self, model: nn.Module, pool: Pool, cycle: int, company: Company) -> Outcome:
+        how = Looking(
             labelled=pool.taken(),
             subset=self.config.loop.candidates,
             seed=derive(self.config.seed, "selection", cycle),
             task=self.task,
             batch_size=scored_at_once(self.data, self.device),
             progress=self._progress,
+            support=company.support(self._targets(pool)),
         )
+        samples = pool_view(self.data)
+        k = check_k(self.config.loop.k, len(samples) - len(pool.taken()), how.subset)
+        return choose_from(model, samples, k, self.strategy, how, lowest=_SHOWN)
+
+    def _targets(self, pool: Pool) -> Mapping[SampleId, Any]:
+        """Return what is learnt from of each labelled sample, if the strategy asks for it."""
+        if Needs.TARGETS not in self.strategy.needs:
+            return {}
+        ids, _ = pool.labelled()
+        _, targets = self._labelled(pool)
+        rows = targets[:] if isinstance(targets, Streamed) else targets
+        return dict(zip(ids, rows, strict=True))
 
     def _labelled(self, pool: Pool) -> tuple[Images, Labels]:
         """Return the labelled samples in the order of the pool, and what is known of them."""
@@ -205,40 +244,21 @@ class Experiment:
         except InputError:
             return {}  # Maps without a single class, or samples without any label.
 
-    def _check_model(self) -> None:
-        """Let a fresh model look at two samples, so that misfits show before anything begins."""
-        data, classes = self.data, len(self.data.classes)
-        model = fresh_model(self.config.model, data, self.config.seed)
-        images = data.train_images[:2]
-        logits = predict_logits(model, images, mean=data.mean, std=data.std, device=self.device)
-        if logits.shape[1] != classes:
-            raise ModelError(
-                f"the model has {logits.shape[1]} outputs, but {data.name} has {classes} classes: "
-                "give the model that many outputs"
-            )
-        wanted = images.shape[2:] if data.train_labels.dense else ()
-        if logits.shape[2:] != wanted:
-            said = "one label for each pixel" if wanted else "one label for each sample"
-            raise ModelError(
-                f"the model gives logits {list(logits.shape)} for images {list(images.shape)}, but "
-                f"{data.name} has {said}: choose a model for that"
-            )
-        # A strategy that cannot score this task says so now, and not after the first training.
-        pair = pool_view(data).part(range(min(2, len(data.ids))))
-        score(model, pair, self.strategy, task=self.task, progress=False)
+    def fresh_model(self, seed: int) -> nn.Module:
+        """Return a model that fits the data and the strategy, with first weights by a seed."""
+        return fresh_model(self.config.model, self.data, seed, self.strategy.model_options())
 
     def _record(
         self,
         cycle: int,
         model: nn.Module,
         pool: Pool,
-        scores: Scores | None,
-        selection: Selection | None,
+        outcome: Outcome | None,
         training: Cost,
-        scoring: Measurement,
+        members: Cost | None,
     ) -> Record:
         images, targets = self._labelled(pool)
-        wanted, unwanted = _extremes(scores)
+        selection = None if outcome is None else outcome.selection
         return Record(
             cycle=cycle,
             strategy=self.strategy.name,
@@ -246,19 +266,18 @@ class Experiment:
             seed=self.config.seed,
             labelled=len(images),
             unlabelled=pool.counts()[State.UNLABELLED],
-            subset=0 if scores is None else len(scores),
+            subset=0 if selection is None else selection.candidates,
             metrics=self._metrics(model, self.data.test_images, self.data.test_labels),
             train_metrics=self._train_metrics(model, images, targets),
             selected=() if selection is None else selection.ids,
             selected_scores=() if selection is None else selection.scores,
-            wanted=wanted,
-            unwanted=unwanted,
-            regime=None if scores is None else scores.regime,
+            wanted=() if selection is None else _wishes(selection.ids, selection.scores),
+            unwanted=() if outcome is None else _wishes(*zip(*outcome.lowest, strict=True)),
+            regime=None if selection is None else selection.regime,
             model=fingerprint(model),
             training=training,
-            scoring=None
-            if scores is None
-            else Cost(seconds=scoring.seconds, peak_bytes=scoring.peak_bytes),
+            scoring=None if outcome is None else cost_of(outcome.choosing),
+            auxiliary=None if outcome is None else added(members, cost_of(outcome.preparing)),
             environment=describe_environment(self.device),
         )
 
@@ -269,15 +288,10 @@ def _expected_end(records: Sequence[Record], k: int) -> float:
         return time.time()
     last = records[-1]
     spent = last.training.seconds * (1 + k / last.labelled)
-    return time.time() + spent + (0 if last.scoring is None else last.scoring.seconds)
+    others = (last.scoring, last.auxiliary)
+    return time.time() + spent + sum(0 if cost is None else cost.seconds for cost in others)
 
 
-def _extremes(scores: Scores | None) -> tuple[tuple[Wish, ...], tuple[Wish, ...]]:
-    if scores is None:
-        return (), ()
-
-    def wishes(values: object) -> tuple[Wish, ...]:
-        best = top_k(values, scores.ids, _SHOWN, scores.seed)  # type: ignore[arg-type]
-        return tuple(Wish(id=scores.ids[i], score=float(scores.values[i])) for i in best)
-
-    return wishes(scores.values), wishes(-scores.values)
+def _wishes(ids: Sequence[SampleId] = (), scores: Sequence[float] = ()) -> tuple[Wish, ...]:
+    pairs = zip(ids[:_SHOWN], scores[:_SHOWN], strict=True)
+    return tuple(Wish(id=name, score=value) for name, value in pairs)

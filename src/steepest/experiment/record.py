@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steepest.errors import JournalError, SteepestError
+from steepest.measure import Measurement
 from steepest.scoring.regime import Regime
 from steepest.seeds import SampleId
 from steepest.tables import from_table, to_table
@@ -28,6 +29,21 @@ class Cost:
     peak_bytes: int
     epochs: int | None = None
     shared: bool = False
+
+
+def cost_of(measurement: Measurement | None) -> Cost | None:
+    """Return what was measured as what is recorded."""
+    if measurement is None:
+        return None
+    return Cost(seconds=measurement.seconds, peak_bytes=measurement.peak_bytes)
+
+
+def added(one: Cost | None, other: Cost | None) -> Cost | None:
+    """Return the cost of two stages, one after the other."""
+    if one is None or other is None:
+        return one or other
+    peak_bytes = max(one.peak_bytes, other.peak_bytes)
+    return Cost(seconds=one.seconds + other.seconds, peak_bytes=peak_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +75,9 @@ class Record:
         regime: Diagnosis of the selection.
         model: Fingerprint of the trained model.
         training: What the training cost.
-        scoring: What the scoring cost.
+        scoring: What choosing cost.
+        auxiliary: What training of other things than the model cost, for the strategy's sake;
+            None if it takes none.
         environment: Versions and hardware.
     """
 
@@ -81,6 +99,7 @@ class Record:
     training: Cost
     scoring: Cost | None
     environment: Mapping[str, Any]
+    auxiliary: Cost | None = None
 
     def to_table(self) -> dict[str, Any]:
         """Return the record as plain tables."""

@@ -2,57 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from steepest.datasets import ImageSet
-from steepest.experiment.config import Config, ModelPart
+from steepest.experiment.config import ModelPart
 from steepest.experiment.folder import RunFolder
 from steepest.models import build
 from steepest.models.weights import load_weights
 from steepest.seeds import derive
 
+if TYPE_CHECKING:
+    from steepest.experiment.loop import Experiment
+
 
 def starting_model(
-    config: Config, data: ImageSet, folder: RunFolder, cycle: int, previous: nn.Module | None
+    experiment: Experiment,
+    folder: RunFolder,
+    cycle: int,
+    previous: nn.Module | None,
+    member: int = 0,
 ) -> nn.Module:
     """Return the model that a cycle trains.
 
-    Fresh weights depend on the seed and the cycle alone, so that all strategies of a seed begin
-    with the same ones.
+    Fresh weights depend on the seed, the cycle and the member alone, so that all strategies of a
+    seed begin with the same ones.
 
     Args:
-        config: Says how weights carry over from cycle to cycle.
-        data: Says the number of classes and channels.
+        experiment: Says how weights carry over from cycle to cycle, and makes fresh models.
         folder: Holds the weights of the cycle before, after a restart.
         cycle: Which cycle begins.
         previous: The model of the cycle before, if this process has trained it.
+        member: Which model of a committee; 0 is the task's own.
     """
-    init = config.loop.init
-    if cycle == 0 or init == "cold":
-        return _fresh_model(config, data, cycle)
+    loop = experiment.config.loop
+    seed = derive(experiment.config.seed, "member", member) if member else experiment.config.seed
+    first = seed if cycle == 0 else derive(seed, "fresh weights", cycle)
+    if cycle == 0 or loop.init == "cold":
+        return experiment.fresh_model(first)
     if previous is None:
-        previous = _fresh_model(config, data, cycle)
-        folder.load_model(previous, cycle - 1)
-    if init == "warm":
+        previous = experiment.fresh_model(first)
+        folder.load_model(previous, cycle - 1, member)
+    if loop.init == "warm":
         return previous
-    fresh = _fresh_model(config, data, cycle)
-    return _shrink_and_perturb(previous, fresh, config.loop.shrink, config.loop.perturb)
+    return _shrink_and_perturb(previous, experiment.fresh_model(first), loop.shrink, loop.perturb)
 
 
-def fresh_model(part: ModelPart, data: ImageSet, seed: int) -> nn.Module:
-    """Return a model that fits the data, with first weights by the seed or from a file."""
-    model = build(part.name, len(data.classes), data.channels, seed, part.options)
+def fresh_model(
+    part: ModelPart, data: ImageSet, seed: int, options: Mapping[str, Any] | None = None
+) -> nn.Module:
+    """Return a model that fits the data, with first weights by the seed or from a file.
+
+    Args:
+        part: Which model.
+        data: Says the number of classes and channels.
+        seed: Decides the weights.
+        options: More options, where the model's own do not say otherwise.
+    """
+    chosen = {**(options or {}), **part.options}
+    model = build(part.name, len(data.classes), data.channels, seed, chosen)
     if part.weights is not None:
         load_weights(model, Path(part.weights).expanduser(), layers=part.layers or None)
     return model
-
-
-def _fresh_model(config: Config, data: ImageSet, cycle: int) -> nn.Module:
-    seed = config.seed if cycle == 0 else derive(config.seed, "fresh weights", cycle)
-    return fresh_model(config.model, data, seed)
 
 
 @torch.no_grad()

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from steepest.datasets import ImageSet
+from steepest.scoring.looking import BatchSize
 from steepest.scoring.samples import Samples
-from steepest.scoring.score import BatchSize
 from steepest.training.evaluate import normalised_batches
 
 _SMALL = 64 * 64

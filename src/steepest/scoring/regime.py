@@ -26,7 +26,8 @@ class Regime:
 
     Attributes:
         entropy_ratio: Mean entropy of the predictions, as a share of log C.
-        rank_correlation: Spearman's correlation of score and entropy; None if either is constant.
+        rank_correlation: Spearman's correlation of score and entropy; None if either is constant
+            or samples have no score each.
         samples: The number of samples that both were measured on.
     """
 
@@ -36,21 +37,23 @@ class Regime:
 
 
 def diagnose(
-    scores: npt.NDArray[np.float64], entropies: npt.NDArray[np.float64], classes: int
-) -> Regime:
+    scores: npt.NDArray[np.float64] | None,
+    entropies: npt.NDArray[np.float64] | None,
+    classes: int,
+) -> Regime | None:
     """Measure the regime of one selection.
 
     Args:
-        scores: [N].
-        entropies: Entropy of each sample's prediction [N].
+        scores: [N]; None if samples were chosen without a score for each.
+        entropies: Entropy of each sample's prediction [N]; None if the model was not asked.
         classes: C.
     """
-    a, b = _ranks(scores), _ranks(entropies)
-    constant = np.ptp(a) == 0 or np.ptp(b) == 0
+    if entropies is None:
+        return None
     return Regime(
         entropy_ratio=float(entropies.mean() / math.log(classes)),
-        rank_correlation=None if constant else float(np.corrcoef(a, b)[0, 1]),
-        samples=len(scores),
+        rank_correlation=None if scores is None else _rank_correlation(scores, entropies),
+        samples=len(entropies),
     )
 
 
@@ -66,6 +69,14 @@ def warn_if_inverted(regime: Regime | None, strategy: str) -> None:
         RegimeWarning,
         stacklevel=3,
     )
+
+
+def _rank_correlation(
+    scores: npt.NDArray[np.float64], entropies: npt.NDArray[np.float64]
+) -> float | None:
+    a, b = _ranks(scores), _ranks(entropies)
+    constant = np.ptp(a) == 0 or np.ptp(b) == 0
+    return None if constant else float(np.corrcoef(a, b)[0, 1])
 
 
 def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

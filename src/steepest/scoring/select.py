@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,16 +12,18 @@ from torch import nn
 
 from steepest.errors import InputError
 from steepest.gradnorm.precision import Precision
+from steepest.measure import Measurement, measured
+from steepest.models.fingerprint import fingerprint
 from steepest.pool.values import plain_id
 from steepest.progress import Progress
-from steepest.scoring.regime import warn_if_inverted
-from steepest.scoring.samples import PoolLike, as_samples
-from steepest.scoring.score import BatchSize, score
-from steepest.scoring.scores import Scores
+from steepest.scoring.looking import BatchSize, Looking, as_strategy, check_model, looking_at
+from steepest.scoring.regime import diagnose, warn_if_inverted
+from steepest.scoring.samples import PoolLike, Samples, as_samples
 from steepest.scoring.selection import Selection
 from steepest.seeds import SampleId
 from steepest.selection import top_k
-from steepest.strategies import Strategy
+from steepest.strategies import Strategy, Support
+from steepest.strategies.choice import checked
 from steepest.tasks.base import Task
 
 
@@ -40,6 +43,7 @@ def select(
     precision: Precision = "tf32",
     device: torch.device | str | None = None,
     progress: bool | Progress = True,
+    support: Support | None = None,
 ) -> Selection:
     """Choose the k samples of a pool that should be labelled next.
 
@@ -61,46 +65,80 @@ def select(
         precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` or ``"bf16"``.
         device: Where to compute; by default where the model is.
         progress: Whether to show progress.
+        support: What some strategies take beside the model: labels, a committee, the model of
+            the cycle before.
 
     Raises:
         InputError: If k is less than 1 or more than there are candidates.
         SteepestError: In one line, if something else cannot be used.
     """
+    check_model(model)
     samples = as_samples(pool, ids)
     taken = None if labelled is None else {plain_id(i) for i in labelled}
     k = check_k(k, len(samples) - len(taken or ()), subset)
-    scores = score(
-        model,
-        samples,
-        strategy,
-        options=options,
-        labelled=taken,
-        subset=subset,
-        seed=seed,
-        task=task,
-        batch_size=batch_size,
-        precision=precision,
-        device=device,
-        progress=progress,
-    )
-    warn_if_inverted(scores.regime, scores.strategy)
-    return choose(scores, k)
+    chosen = as_strategy(strategy, options)
+    how = Looking(taken, subset, seed, task, batch_size, precision, device, progress, support)
+    outcome = choose_from(model, samples, k, chosen, how)
+    warn_if_inverted(outcome.selection.regime, chosen.name)
+    return outcome.selection
 
 
-def choose(scores: Scores, k: int) -> Selection:
-    """Take the k highest scores, best first."""
-    k = check_k(k, len(scores), None)
-    best = top_k(scores.values, scores.ids, k, scores.seed)
-    return Selection(
-        ids=tuple(scores.ids[i] for i in best),
-        scores=tuple(float(scores.values[i]) for i in best),
-        strategy=scores.strategy,
-        options=dict(scores.options),
-        seed=scores.seed,
-        model=scores.model,
-        regime=scores.regime,
-        candidates=len(scores),
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A selection, and what is worth knowing beside it.
+
+    Attributes:
+        selection: What was chosen.
+        lowest: The least wanted candidates with their scores, lowest first; none if samples have
+            no score each.
+        preparing: What training for the strategy cost, before choosing; None if it takes none.
+        choosing: What choosing cost.
+    """
+
+    selection: Selection
+    lowest: tuple[tuple[SampleId, float], ...]
+    preparing: Measurement | None
+    choosing: Measurement
+
+
+def choose_from(
+    model: nn.Module, samples: Samples, k: int, strategy: Strategy, how: Looking, lowest: int = 0
+) -> Outcome:
+    """Let a strategy choose k samples.
+
+    Args:
+        model: Left as found.
+        samples: All of the pool, labelled samples included.
+        k: How many.
+        strategy: Who chooses.
+        how: How it looks at the pool.
+        lowest: How many of the least wanted samples to name.
+    """
+    chosen_by = fingerprint(model)
+    with looking_at(model, samples, strategy, how) as view:
+        with measured(view.device) as preparing:
+            view.prepared = strategy.prepare(view)
+        with measured(view.device) as choosing:
+            found = checked(strategy.choose(view, k), len(view), k, strategy.name)
+        regime = diagnose(found.values, view.entropies, view.classes)
+    selection = Selection(
+        ids=tuple(view.ids[i] for i in found.positions),
+        scores=tuple(float(value) for value in found.scores),
+        strategy=strategy.name,
+        options=strategy.options(),
+        seed=how.seed,
+        model=chosen_by,
+        regime=regime,
+        candidates=len(view),
     )
+    last: tuple[tuple[SampleId, float], ...] = ()
+    if found.values is not None:
+        values = found.values
+        last = tuple(
+            (view.ids[i], float(values[i])) for i in top_k(-values, view.ids, lowest, how.seed)
+        )
+    prepares = type(strategy).prepare is not Strategy.prepare
+    return Outcome(selection, last, preparing if prepares else None, choosing)
 
 
 def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401

@@ -6,48 +6,182 @@ import dataclasses
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from torch import Tensor
+import numpy as np
+from torch import Tensor, nn
 
+from steepest.errors import InputError, NonFiniteError
 from steepest.registry import Registry
+from steepest.seeds import SampleId
+from steepest.selection import top_k
 from steepest.strategies.batch import Batch
+from steepest.strategies.choice import Choice
+from steepest.strategies.view import PoolView
 from steepest.tables import from_table, to_table
+
+if TYPE_CHECKING:
+    from steepest.training.extra import Extra
 
 STRATEGIES: Registry[type[Strategy]] = Registry("strategy", "steepest.strategies")
 
 
 class Needs(enum.Flag):
-    """What has to be computed for a strategy; nothing else is."""
+    """What has to be computed or provided for a strategy; nothing else is."""
 
     NOTHING = 0
     LOGITS = enum.auto()
     GRADIENTS = enum.auto()
+    FEATURES = enum.auto()
+    MAPS = enum.auto()
+    DRAWS = enum.auto()
+    LABELLED = enum.auto()
+    TARGETS = enum.auto()
+    PREVIOUS = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
 class Strategy(ABC):
-    """A measure of how much a sample is wanted, without its label.
+    """A way to choose what is labelled next, without its label.
 
     A subclass is a frozen dataclass in a file of its own; its fields are its options. It says
-    what it needs and implements ``score``.
+    what it needs and implements ``choose``. Most give every sample a score of its own: those are
+    ``Scorer``s.
 
     Attributes:
         name: The name users type; set by the ``strategy`` decorator.
-        needs: What ``score`` asks of its batch.
+        needs: What it asks of the pool and its batches.
+        dense: Whether it has a meaning where a sample has many labels: one for each pixel.
     """
 
     name: ClassVar[str] = ""
     needs: ClassVar[Needs] = Needs.LOGITS
+    dense: ClassVar[bool] = True
 
     @abstractmethod
-    def score(self, batch: Batch) -> Tensor:
-        """Return one finite score per sample [N]; the highest are labelled first."""
+    def choose(self, pool: PoolView, k: int) -> Choice:
+        """Return k samples of the pool, the most wanted first."""
+
+    def prepare(self, pool: PoolView) -> Any:  # noqa: ANN401
+        """Train what choosing takes beside the model; found again as ``pool.prepared``."""
+        del pool
+
+    def check(self, pool: PoolView) -> None:
+        """Refuse a model or task that cannot be chosen for, by a look at a few samples.
+
+        Raises:
+            SteepestError: In one line that says what to use instead.
+        """
+        if self.needs != Needs.NOTHING:
+            pool.collect(self._look, f"trying {self.name}")
+
+    @property
+    def members(self) -> int:
+        """How many models have to be trained in each cycle."""
+        return 1
+
+    def model_options(self) -> Mapping[str, Any]:
+        """Return what an experiment's models must be built with, such as dropout."""
+        return {}
+
+    def make_extra(self, model: nn.Module, images: Tensor, seed: int) -> Extra | None:
+        """Make what is trained along with an experiment's model.
+
+        Args:
+            model: Before its training.
+            images: A few inputs that it takes [N, ...].
+            seed: Decides the first weights.
+        """
+        del model, images, seed
+        return None
 
     def options(self) -> dict[str, Any]:
         """Return the options that rebuild this strategy by name."""
         table: dict[str, Any] = to_table(self)
         return table
+
+    def _look(self, batch: Batch) -> Tensor:
+        """Touch everything that is needed of a batch."""
+        logits = batch.logits
+        self.check_positions(logits)
+        if Needs.FEATURES in self.needs:
+            _ = batch.features
+        if Needs.MAPS in self.needs:
+            _ = batch.maps
+        if Needs.DRAWS in self.needs:
+            next(iter(batch.draws(1)))
+        return logits.flatten(1)[:, 0]
+
+    def check_positions(self, logits: Tensor) -> None:
+        """Refuse logits with many positions if this strategy has no meaning for them.
+
+        Raises:
+            InputError: Naming strategies that do.
+        """
+        if logits.ndim > 2 and not self.dense:
+            raise InputError(
+                f"{self.name} has no meaning where a sample has many labels: use "
+                "'entropy-gradnorm', 'entropy' or 'core-set'"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Scorer(Strategy):
+    """A measure of how much a sample is wanted; the highest scores are chosen.
+
+    A subclass implements ``score``.
+    """
+
+    @abstractmethod
+    def score(self, batch: Batch) -> Tensor:
+        """Return one finite score per sample [N]; the highest are labelled first."""
+
+    def score_all(self, pool: PoolView) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return the scores of all samples of a pool [N].
+
+        Raises:
+            NonFiniteError: Naming the first sample whose score is not finite.
+        """
+        if self.needs == Needs.NOTHING:
+            batch = pool.without_inputs()
+            return self._checked(batch).numpy()
+        return pool.collect(self._checked, f"scoring by {self.name}")["rows"].numpy()
+
+    def choose(self, pool: PoolView, k: int) -> Choice:
+        """Return the k highest scores; ties are broken by a draw keyed by id."""
+        values = self.score_all(pool)
+        best = top_k(values, pool.ids, k, pool.seed)
+        return Choice(best, values[best], values)
+
+    def check(self, pool: PoolView) -> None:
+        """Score a few samples: what cannot be scored says so."""
+        if self.needs != Needs.NOTHING:
+            self.score_all(pool)
+
+    def _checked(self, batch: Batch) -> Tensor:
+        if self.needs != Needs.NOTHING and not self.dense:
+            self.check_positions(batch.logits)
+        values = self.score(batch).detach().double().cpu()
+        if values.shape != (len(batch),):
+            raise InputError(
+                f"strategy {self.name!r} returned shape {list(values.shape)} for {len(batch)} "
+                "samples"
+            )
+        _check_finite(values, batch.ids)
+        if self.needs != Needs.NOTHING:
+            # Whatever a strategy asks of a batch, how sure the model is belongs to the record.
+            _ = batch.logits
+        return values
+
+
+def _check_finite(values: Tensor, ids: Any) -> None:  # noqa: ANN401
+    finite = values.isfinite()
+    if not bool(finite.all()):
+        first: SampleId = ids[int((~finite).nonzero()[0])]
+        raise NonFiniteError(
+            f"the score of sample {first!r} is NaN or infinite: look at the model's weights and at "
+            "that sample"
+        )
 
 
 S = TypeVar("S", bound=type[Strategy])

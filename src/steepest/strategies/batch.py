@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import ModelError
+from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs, logits_of
 from steepest.gradnorm.last_layer import last_layer_squares
 from steepest.gradnorm.losses import RowLosses
+from steepest.models.features import extract_features
 from steepest.seeds import SampleId
 from steepest.tasks.base import Losses
 
@@ -37,6 +38,9 @@ class Batch:
         engine: Measures gradients; None for strategies that did not declare to need them.
         seed: Seeds every draw, keyed by sample id.
         task: The task's losses; by default cross-entropy.
+        penultimate: The layer whose input is the feature; by default it is found.
+        features: Features of the user's own by id, to be taken instead of the model's.
+        prepared: What the strategy prepared before it looks at samples.
     """
 
     def __init__(
@@ -48,14 +52,22 @@ class Batch:
         engine: Engine | None = None,
         seed: int = 0,
         task: Losses = CROSS_ENTROPY,
+        penultimate: str | None = None,
+        features: Mapping[Any, Tensor] | None = None,
+        prepared: Any = None,  # noqa: ANN401
     ) -> None:
         self.ids = ids
+        self.inputs = inputs
         self.seed = seed
         self.task = task
-        self._inputs = inputs
-        self._model = model
+        self.model = model
+        self.prepared = prepared
         self._engine = engine
+        self._penultimate = penultimate
+        self._own_features = features or {}
         self._logits: Tensor | None = None
+        self._features: Tensor | None = None
+        self._maps: tuple[Tensor, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -65,10 +77,44 @@ class Batch:
         """Logits of the model's predictions [N, C, ...], one distribution at each position."""
         if self._logits is None:
             with torch.no_grad():
-                self._keep(batches.call(self._model, self._inputs))
+                self._keep(batches.call(self.model, self.inputs))
         if self._logits is None:
             raise ModelError("the model returned no logits")
         return self._logits
+
+    @property
+    def known_logits(self) -> Tensor | None:
+        """The logits, if the model ran already."""
+        return self._logits
+
+    @property
+    def features(self) -> Tensor:
+        """What the model's last layer reads [N, D]; of a map, the mean over its positions."""
+        if self._features is None:
+            if self._own_features:
+                self._features = self._look_up()
+            else:
+                self._extract(maps=False)
+        if self._features is None:
+            raise ModelError("the model has no features")
+        return self._features
+
+    @property
+    def maps(self) -> tuple[Tensor, ...]:
+        """The outputs of the model's blocks, each [N, C, ...]."""
+        if self._maps is None:
+            self._extract(maps=True)
+        return self._maps or ()
+
+    def draws(self, count: int) -> Iterator[Tensor]:
+        """Yield the logits [N, C, ...] of so many draws of the model's dropout.
+
+        A draw is one thinned network: the same for every sample, whatever the batch.
+        """
+        from steepest.models.draws import dropout_draws
+
+        for logits in dropout_draws(self.model, self.inputs, count, self.seed):
+            yield self.task.distributions(logits)
 
     def squared_norms(self, losses: RowLosses, layers: Layers = "all") -> list[Tensor]:
         """Return squared gradient norms per parameter tensor, one table [N, P] per loss.
@@ -81,11 +127,23 @@ class Batch:
         if self._engine is None:
             raise ModelError("a strategy that measures gradients must declare Needs.GRADIENTS")
         if layers == "last":
-            outputs, squares = last_layer_squares(self._model, self._inputs, losses)
+            outputs, squares = last_layer_squares(self.model, self.inputs, losses)
         else:
-            outputs, squares = self._engine.squared_norms(self._inputs, losses)
+            outputs, squares = self._engine.squared_norms(self.inputs, losses)
         self._keep(outputs)
         return squares
+
+    def _extract(self, *, maps: bool) -> None:
+        found = extract_features(self.model, self.inputs, maps=maps, penultimate=self._penultimate)
+        self._keep(found.logits)
+        self._features = found.penultimate
+        self._maps = found.maps if maps else None
+
+    def _look_up(self) -> Tensor:
+        missing = next((i for i in self.ids if i not in self._own_features), None)
+        if missing is not None:
+            raise InputError(f"the given features have none for sample {missing!r}: one for each")
+        return torch.stack([torch.as_tensor(self._own_features[i]) for i in self.ids])
 
     def _keep(self, outputs: Any) -> None:  # noqa: ANN401
         logits = logits_of(outputs).detach()

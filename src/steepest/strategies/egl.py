@@ -13,14 +13,14 @@ from steepest.gradnorm.inputs import logits_of
 from steepest.gradnorm.losses import RowLosses, each_label, one_label_each, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.seeds import keyed_uniform
-from steepest.strategies.base import Needs, Strategy, strategy
+from steepest.strategies.base import Needs, Scorer, strategy
 from steepest.strategies.batch import Batch, Layers
 from steepest.tasks.base import Losses
 
 
 @strategy("egl")
 @dataclass(frozen=True)
-class ExpectedGradientLength(Strategy):
+class ExpectedGradientLength(Scorer):
     """Gradient norm in expectation over the label: score(x) = Σ_i p_i ‖∇_θ L(z(x; θ), i)‖.
 
     Unlike the norm of the expected loss it does not vanish for uniform predictions. Costs one

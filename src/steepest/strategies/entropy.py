@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from steepest.gradnorm.losses import entropy
-from steepest.strategies.base import Strategy, strategy
+from steepest.strategies.base import Scorer, strategy
 from steepest.strategies.batch import Batch
 
 
 @strategy("entropy")
 @dataclass(frozen=True)
-class Entropy(Strategy):
+class Entropy(Scorer):
     """Entropy of the prediction: score(x) = −Σ_i p_i log p_i.
 
     For dense outputs the mean over positions.

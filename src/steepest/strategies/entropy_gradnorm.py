@@ -10,14 +10,14 @@ from torch import Tensor
 from steepest.gradnorm.inputs import logits_of
 from steepest.gradnorm.losses import RowLosses, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
-from steepest.strategies.base import Needs, Strategy, strategy
+from steepest.strategies.base import Needs, Scorer, strategy
 from steepest.strategies.batch import Batch, Layers
 from steepest.tasks.base import Losses
 
 
 @strategy("entropy-gradnorm")
 @dataclass(frozen=True)
-class EntropyGradnorm(Strategy):
+class EntropyGradnorm(Scorer):
     """Gradient norm of the prediction's entropy: score(x) = ‖∇_θ H(p(x; θ))‖.
 
     The gradient with respect to the logits is −p ∘ (log p + H): it vanishes for certain *and* for

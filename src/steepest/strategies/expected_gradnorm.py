@@ -10,14 +10,14 @@ from torch import Tensor
 from steepest.gradnorm.inputs import logits_of
 from steepest.gradnorm.losses import RowLosses, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
-from steepest.strategies.base import Needs, Strategy, strategy
+from steepest.strategies.base import Needs, Scorer, strategy
 from steepest.strategies.batch import Batch, Layers
 from steepest.tasks.base import Losses
 
 
 @strategy("expected-gradnorm")
 @dataclass(frozen=True)
-class ExpectedGradnorm(Strategy):
+class ExpectedGradnorm(Scorer):
     """Gradient norm of the expected training loss: score(x) = ‖∇_θ Σ_i p_i L(z(x; θ), i)‖.
 
     L is the task's own training loss and the posterior p stays in the graph. For plain

@@ -13,14 +13,14 @@ from steepest.gradnorm.inputs import logits_of
 from steepest.gradnorm.losses import RowLosses, each_label, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.seeds import keyed_uniform
-from steepest.strategies.base import Needs, Strategy, strategy
+from steepest.strategies.base import Needs, Scorer, strategy
 from steepest.strategies.batch import Batch, Layers
 from steepest.tasks.base import Losses
 
 
 @strategy("fisher-gradnorm")
 @dataclass(frozen=True)
-class FisherGradnorm(Strategy):
+class FisherGradnorm(Scorer):
     """Root mean square gradient over the label: score(x) = √(Σ_i p_i ‖∇_θ L_i‖²).
 
     With cross-entropy this is √tr(J Σ Jᵀ) for the logits' Jacobian Jᵀ and Σ = diag(p) − ppᵀ. A

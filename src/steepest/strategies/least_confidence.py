@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from steepest.strategies.base import Strategy, strategy
+from steepest.strategies.base import Scorer, strategy
 from steepest.strategies.batch import Batch
 
 
 @strategy("least-confidence")
 @dataclass(frozen=True)
-class LeastConfidence(Strategy):
+class LeastConfidence(Scorer):
     """Low probability of the most likely class: score(x) = 1 − max_i p_i.
 
     For dense outputs the mean over positions.

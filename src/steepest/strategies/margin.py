@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from steepest.strategies.base import Strategy, strategy
+from steepest.strategies.base import Scorer, strategy
 from steepest.strategies.batch import Batch
 
 
 @strategy("margin")
 @dataclass(frozen=True)
-class Margin(Strategy):
+class Margin(Scorer):
     """Small gap between the two most likely classes: score(x) = p_(2) − p_(1).
 
     For dense outputs the mean over positions.

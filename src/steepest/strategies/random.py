@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from steepest.seeds import keyed_uniform
-from steepest.strategies.base import Needs, Strategy, strategy
+from steepest.strategies.base import Needs, Scorer, strategy
 from steepest.strategies.batch import Batch
 
 
 @strategy("random")
 @dataclass(frozen=True)
-class Random(Strategy):
+class Random(Scorer):
     """Uniform without replacement: score(x) = u(seed, id), u uniform in [0, 1)."""
 
     needs: ClassVar[Needs] = Needs.NOTHING

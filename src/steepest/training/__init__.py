@@ -5,6 +5,7 @@ from __future__ import annotations
 from steepest.training.augment import AUGMENTATIONS, CropFlip, normalise
 from steepest.training.checkpoint import Checkpoint
 from steepest.training.evaluate import evaluate, predict_logits
+from steepest.training.extra import Extra
 from steepest.training.fit import FitResult, fit
 from steepest.training.recipe import Recipe
 
@@ -12,6 +13,7 @@ __all__ = [
     "AUGMENTATIONS",
     "Checkpoint",
     "CropFlip",
+    "Extra",
     "FitResult",
     "Recipe",
     "evaluate",

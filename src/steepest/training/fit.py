@@ -20,6 +20,7 @@ from steepest.training.augment import AUGMENTATIONS, OWN
 from steepest.training.batches import LabelledImages
 from steepest.training.checkpoint import Checkpoint
 from steepest.training.compiled_step import CompiledStep
+from steepest.training.extra import Extra
 from steepest.training.recipe import Recipe
 from steepest.training.scope import lay_out, memory_format, own_randomness
 from steepest.training.step import RecordedStep, Step
@@ -54,6 +55,7 @@ def fit(
     device: torch.device,
     progress: Progress,
     checkpoint: Checkpoint | None = None,
+    extra: Extra | None = None,
 ) -> FitResult:
     """Train a model in place and leave it on ``device`` in eval mode.
 
@@ -73,6 +75,7 @@ def fit(
         device: Where to compute; images in memory are moved there once.
         progress: Told of every epoch.
         checkpoint: Where the state is kept at the end of an epoch, and found again.
+        extra: What is trained along with the model, in place too.
 
     Raises:
         InputError: If there is nothing to learn from.
@@ -86,11 +89,12 @@ def fit(
     started = time.monotonic()
     augment, classes = AUGMENTATIONS.get(chosen), getattr(task, "classes", None)
     data = LabelledImages(images, labels, mean, std, augment, classes)
-    model.to(device)
+    whole = model if extra is None else nn.ModuleList([model, extra])
+    whole.to(device)
     data = data.to(device)
     # With the weights it begins from, a model that was changed since goes on from nothing.
     key = (
-        f"{fingerprint(model)}, seed {seed}, {len(images)} samples, {recipe}" if checkpoint else ""
+        f"{fingerprint(whole)}, seed {seed}, {len(images)} samples, {recipe}" if checkpoint else ""
     )
     loss = math.nan
     with (
@@ -98,20 +102,18 @@ def fit(
         memory_format(model, recipe.channels_last) as layout,
         progress.task("train", recipe.epochs) as step,
     ):
-        model.train()
-        optimizer = _make_optimizer(model, recipe, device)
-        kind: type[Step] = Step
-        if device.type == "cuda" and recipe.cuda_graph:
-            kind = CompiledStep if recipe.compile else RecordedStep
-        take_step = kind(model, task, optimizer, amp=recipe.amp)
+        whole.train()
+        optimizer = _make_optimizer(whole, recipe, device)
+        take_step = _make_step(model, task, optimizer, recipe, extra)
         done = 0
         if checkpoint is not None:
-            done, seconds = checkpoint.restore(model, optimizer, key)
+            done, seconds = checkpoint.restore(whole, optimizer, key)
             started -= seconds
         if done:
             step.advance(done)
         for epoch in range(done, recipe.epochs):
             _set_lr(optimizer, recipe.lr_at(epoch))
+            take_step.begin_epoch(epoch)
             for x, y in data.batches(seed, epoch, recipe.batch_size, device):
                 take_step(lay_out(x, layout), y)
             loss = take_step.take_total() / len(images)
@@ -120,10 +122,10 @@ def fit(
             step.advance(note=f"loss {loss:.3f}")
             if checkpoint is not None and epoch + 1 < recipe.epochs:
                 spent = time.monotonic() - started
-                checkpoint.save_if_due(model, optimizer, epoch + 1, spent, key)
+                checkpoint.save_if_due(whole, optimizer, epoch + 1, spent, key)
         optimizer.zero_grad()
-    model.eval()
-    _check_weights(model, recipe)
+    whole.eval()
+    _check_weights(whole, recipe)
     return FitResult(recipe.epochs, loss, time.monotonic() - started)
 
 
@@ -132,6 +134,22 @@ def _check_samples(images: Images, labels: Labels) -> None:
         raise InputError("0 images: nothing is labelled yet, so there is nothing to learn from")
     if len(images) != len(labels):
         raise InputError(f"{len(images)} images for {len(labels)} labels; give one label to each")
+
+
+def _make_step(
+    model: nn.Module,
+    task: Task,
+    optimizer: torch.optim.Optimizer,
+    recipe: Recipe,
+    extra: Extra | None,
+) -> Step:
+    on_gpu = next(model.parameters()).device.type == "cuda"
+    if not (on_gpu and recipe.cuda_graph):
+        return Step(model, task, optimizer, amp=recipe.amp, extra=extra)
+    if recipe.compile and extra is None:
+        return CompiledStep(model, task, optimizer, amp=recipe.amp)
+    # A fused program knows the model and its task alone.
+    return RecordedStep(model, task, optimizer, amp=recipe.amp, extra=extra)
 
 
 def _make_optimizer(

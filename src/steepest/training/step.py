@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from steepest.errors import SteepestError
 from steepest.gradnorm.inputs import call, logits_of
+from steepest.models.features import extract_features, find_penultimate
 from steepest.tasks import Task
+from steepest.training.extra import Extra
 
 _WARM_UP_STEPS = 3
 """Steps taken plainly before one is recorded, so that all lazy set-up is done."""
@@ -34,14 +36,24 @@ class Step:
         task: Decides the loss.
         optimizer: Owns the model's parameters.
         amp: Whether to compute in bfloat16 where it is safe.
+        extra: What is trained along with the model.
     """
 
     def __init__(
-        self, model: nn.Module, task: Task, optimizer: torch.optim.Optimizer, *, amp: bool
+        self,
+        model: nn.Module,
+        task: Task,
+        optimizer: torch.optim.Optimizer,
+        *,
+        amp: bool,
+        extra: Extra | None = None,
     ) -> None:
         self._model = model
         self._task = task
         self._optimizer = optimizer
+        self._extra = extra
+        self._head: str | None = None
+        self._phase = ""
         device = next(model.parameters()).device
         # On CPUs bfloat16 is no faster, and its kernels stop the program on some of them.
         self._autocast = torch.autocast(
@@ -53,6 +65,11 @@ class Step:
         """Learn from one batch: images [B, C, H, W], targets [B, ...]."""
         self._learn(images, targets)
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Tell what is trained along that an epoch begins."""
+        if self._extra is not None:
+            self._phase = self._extra.begin_epoch(epoch)
+
     def take_total(self) -> float:
         """Return the sum of all samples' losses since the last time."""
         total = self._total.item()
@@ -60,14 +77,28 @@ class Step:
         return total
 
     def _learn(self, images: Tensor, targets: Tensor) -> None:
-        with self._autocast:
-            outputs = call(self._model, images)
-        losses = self._task.training_loss(logits_of(outputs).float(), targets)
+        losses, total = self._losses(images, targets)
         self._optimizer.zero_grad()
-        torch.autograd.backward(losses.mean())
+        torch.autograd.backward(total)
         self._optimizer.step()
         # Summed where it is: fetching each step's loss would make the device wait.
         self._total += losses.detach().sum()
+
+    def _losses(self, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each sample's loss [B], and what is minimised."""
+        if self._extra is None:
+            with self._autocast:
+                outputs = call(self._model, images)
+            losses = self._task.training_loss(logits_of(outputs).float(), targets)
+            return losses, losses.mean()
+        if self._head is None:
+            self._head = find_penultimate(self._model, images)
+        with self._autocast:
+            found = extract_features(
+                self._model, images, maps=self._extra.maps, detach=False, penultimate=self._head
+            )
+        losses = self._task.training_loss(found.logits.float(), targets)
+        return losses, losses.mean() + self._extra.loss(found, losses)
 
 
 class RecordedStep(Step):
@@ -78,9 +109,15 @@ class RecordedStep(Step):
     """
 
     def __init__(
-        self, model: nn.Module, task: Task, optimizer: torch.optim.Optimizer, *, amp: bool
+        self,
+        model: nn.Module,
+        task: Task,
+        optimizer: torch.optim.Optimizer,
+        *,
+        amp: bool,
+        extra: Extra | None = None,
     ) -> None:
-        super().__init__(model, task, optimizer, amp=amp)
+        super().__init__(model, task, optimizer, amp=amp, extra=extra)
         self._plain_steps: dict[Form, int] = {}
         self._recorded: dict[Form, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
         self._can_record = True
@@ -91,6 +128,8 @@ class RecordedStep(Step):
     def __call__(self, images: Tensor, targets: Tensor) -> None:
         """Learn from one batch: images [B, C, H, W], targets [B, ...]."""
         form = form_of(images, targets)
+        if self._phase:
+            form = (*form, self._phase)
         if form not in self._recorded and self._is_due(form):
             self._record(form, images, targets)
         if form not in self._recorded:

@@ -1,0 +1,100 @@
+"""What accompanies a model through a cycle, where its strategy asks for it.
+
+A committee of further models, a head that is trained along, the model of the cycle before: they
+begin, carry over and are kept as the model itself is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from steepest.experiment.folder import RunFolder
+from steepest.experiment.record import Cost, cost_of
+from steepest.experiment.start import starting_model
+from steepest.measure import measured
+from steepest.pool import Pool
+from steepest.seeds import SampleId, derive
+from steepest.strategies import Needs, Support
+from steepest.training import Extra
+from steepest.training.augment import normalise
+
+if TYPE_CHECKING:
+    from steepest.experiment.loop import Experiment
+
+
+class Company:
+    """The models beside the task's own in one cycle.
+
+    Args:
+        experiment: Whose strategy says what is needed.
+        folder: Where it is kept from cycle to cycle.
+        cycle: Which cycle begins.
+        model: The task's model, before its training.
+    """
+
+    def __init__(
+        self, experiment: Experiment, folder: RunFolder, cycle: int, model: nn.Module
+    ) -> None:
+        self._experiment = experiment
+        self._folder = folder
+        self._cycle = cycle
+        self._members: list[nn.Module] = []
+        self._previous: nn.Module | None = None
+        self._untrained: nn.Module | None = None
+        self.extra = self._make_extra(model)
+        if Needs.PREVIOUS in experiment.strategy.needs:
+            self._remember()
+
+    def train_members(self, pool: Pool) -> Cost | None:
+        """Train the rest of the committee, each from its own first weights and in its own order."""
+        experiment, cycle = self._experiment, self._cycle
+        if experiment.strategy.members < 2:
+            return None
+        with measured(experiment.device) as spent:
+            for member in range(1, experiment.strategy.members):
+                model = starting_model(experiment, self._folder, cycle, None, member)
+                checkpoint = self._folder.checkpoint(member)
+                experiment.fit(model, pool, checkpoint, ("training", cycle, "member", member))
+                self._members.append(model)
+        return cost_of(spent)
+
+    def support(self, targets: Mapping[SampleId, Any]) -> Support:
+        """Return all of it as a strategy takes it."""
+        return Support(
+            targets=targets,
+            members=tuple(self._members),
+            previous=self._previous,
+            untrained=self._untrained,
+            extra=self.extra,
+        )
+
+    def save(self) -> None:
+        """Keep it for the next cycle."""
+        for member, model in enumerate(self._members, start=1):
+            self._folder.save_model(model, self._cycle, member)
+        if self.extra is not None:
+            self._folder.save_model(self.extra, self._cycle, "extra")
+
+    def _make_extra(self, model: nn.Module) -> Extra | None:
+        experiment, data = self._experiment, self._experiment.data
+        images = data.train_images[:2]
+        few = normalise(images, data.mean, data.std)
+        seed = derive(experiment.config.seed, "extra", self._cycle)
+        device = next(model.parameters()).device
+        extra = experiment.strategy.make_extra(model, few.to(device), seed)
+        if extra is not None and self._cycle > 0 and experiment.config.loop.init == "warm":
+            self._folder.load_model(extra, self._cycle - 1, "extra")
+        return extra
+
+    def _remember(self) -> None:
+        """Bring back the model of the cycle before, which a warm start trains on from."""
+        experiment = self._experiment
+        fresh = experiment.fresh_model(experiment.config.seed)
+        if self._cycle == 0:
+            self._untrained = fresh.to(experiment.device)
+            return
+        self._folder.load_model(fresh, self._cycle - 1)
+        self._previous = fresh.to(experiment.device)

@@ -1,0 +1,43 @@
+"""Does everything fit together? A look at two samples, before anything long begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steepest.errors import ModelError
+from steepest.experiment.views import pool_view
+from steepest.scoring.looking import Looking, looking_at
+from steepest.training import predict_logits
+
+if TYPE_CHECKING:
+    from steepest.experiment.loop import Experiment
+
+
+def check_fit(experiment: Experiment) -> None:
+    """Let a fresh model and the strategy look at two samples, so that misfits show at once.
+
+    Raises:
+        ModelError: If the model's outputs are not what the data set has labels for.
+        SteepestError: If the strategy has no meaning for the task, or misses something.
+    """
+    data, classes = experiment.data, len(experiment.data.classes)
+    model = experiment.fresh_model(experiment.config.seed)
+    images = data.train_images[:2]
+    device = experiment.device
+    logits = predict_logits(model, images, mean=data.mean, std=data.std, device=device)
+    if logits.shape[1] != classes:
+        raise ModelError(
+            f"the model has {logits.shape[1]} outputs, but {data.name} has {classes} classes: "
+            "give the model that many outputs"
+        )
+    wanted = images.shape[2:] if data.train_labels.dense else ()
+    if logits.shape[2:] != wanted:
+        said = "one label for each pixel" if wanted else "one label for each sample"
+        raise ModelError(
+            f"the model gives logits {list(logits.shape)} for images {list(images.shape)}, but "
+            f"{data.name} has {said}: choose a model for that"
+        )
+    pair = pool_view(data).part(range(min(2, len(data.ids))))
+    how = Looking(task=experiment.task, progress=False)
+    with looking_at(model, pair, experiment.strategy, how) as view:
+        experiment.strategy.check(view)

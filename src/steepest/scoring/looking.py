@@ -1,0 +1,199 @@
+"""Set up how a strategy looks at a pool: candidates, labelled samples, model, device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from steepest.devices import choose_device
+from steepest.errors import InputError
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.precision import Precision, check_precision
+from steepest.gradnorm.preserve import evaluating
+from steepest.models.features import find_penultimate
+from steepest.pool.values import plain_id
+from steepest.progress import Progress, show_progress
+from steepest.scoring.samples import Samples, as_samples
+from steepest.seeds import SampleId, keyed_uniform
+from steepest.selection import random_subset
+from steepest.strategies import Needs, PoolView, Scorer, Strategy, Support, create
+from steepest.strategies.batch import CROSS_ENTROPY
+from steepest.strategies.support import NO_SUPPORT
+from steepest.strategies.view import Lens
+from steepest.tasks.base import Losses, Task
+
+BatchSize = int | Literal["auto"]
+
+
+@dataclass(frozen=True)
+class Looking:
+    """How to look at a pool; the arguments of ``steepest.score`` that are not about what to do."""
+
+    labelled: Iterable[SampleId] | None = None
+    subset: int | None = None
+    seed: int = 0
+    task: Task | None = None
+    batch_size: BatchSize = "auto"
+    precision: Precision = "tf32"
+    device: torch.device | str | None = None
+    progress: bool | Progress = True
+    support: Support | None = None
+
+
+def as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> Strategy:
+    """Return a strategy given by name and options, or as it is.
+
+    Raises:
+        InputError: If it is neither, or options come with a strategy that is made already.
+    """
+    if isinstance(strategy, str):
+        return create(strategy, options)
+    if not isinstance(strategy, Strategy):
+        raise InputError(f"strategy must be a name or a Strategy, not {strategy!r}")
+    if options:
+        raise InputError("options belong to a strategy given by name; set them on the strategy")
+    return strategy
+
+
+@contextmanager
+def looking_at(
+    model: nn.Module, samples: Samples, strategy: Strategy, how: Looking
+) -> Iterator[PoolView]:
+    """Yield the pool as a strategy sees it; the model is left as found afterwards.
+
+    Raises:
+        InputError: If something cannot be used.
+    """
+    check_model(model)
+    check_precision(how.precision)
+    taken = _taken(samples, how.labelled)
+    free = [p for p in range(len(samples)) if samples.ids[p] not in taken]
+    if not free:
+        raise InputError("every sample of the pool is labelled already")
+    positions = _subset(samples, free, how.subset, how.seed)
+    if not isinstance(strategy, Scorer):
+        # Samples come in an order of their own, so that a choice does not depend on the pool's.
+        positions, free = (_shuffled(samples, p, how.seed) for p in (positions, free))
+    model = on_device(model, how.device)
+    where, kind = place_of(model)
+    shown = show_progress(enabled=how.progress) if isinstance(how.progress, bool) else how.progress
+    support = how.support or NO_SUPPORT
+    with evaluating(model):
+        lens = Lens(
+            model=model,
+            engine=_engine(model, strategy, how.precision),
+            device=where,
+            dtype=kind,
+            batch_size=_batch_size(how.batch_size, where, strategy.needs),
+            task=_losses(how.task),
+        )
+        if _takes_features(strategy, support):
+            first = next(iter(samples.batches(positions[:2], 2)))
+            lens = _with_penultimate(lens, first)
+
+        def view(part: Samples, **more: Any) -> PoolView:  # noqa: ANN401
+            return PoolView(part, lens, seed=how.seed, support=support, progress=shown, **more)
+
+        known = _labelled_samples(samples, taken, support, how.seed)
+        yield view(
+            samples.part(positions),
+            labelled=None if known is None else view(known),
+            unlabelled=view(samples.part(free)) if len(free) > len(positions) else None,
+        )
+
+
+def check_model(model: object) -> None:
+    """Refuse what is no module.
+
+    Raises:
+        InputError: Saying what it is.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+
+
+def on_device(model: nn.Module, device: torch.device | str | None) -> nn.Module:
+    """Return the model, or a copy of it where it is wanted."""
+    if device is None:
+        return model
+    wanted = choose_device(device)
+    return model if wanted == place_of(model)[0] else copy.deepcopy(model).to(wanted)
+
+
+def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype]:
+    """Return the device and the type of a model's weights."""
+    floats = (p for p in model.parameters() if p.is_floating_point())
+    tensor = next(floats, torch.empty(0))
+    return tensor.device, tensor.dtype
+
+
+def _taken(samples: Samples, labelled: Iterable[SampleId] | None) -> set[SampleId]:
+    if labelled is None:
+        return set()
+    taken = {plain_id(i) for i in labelled}
+    if unknown := taken - set(samples.ids):
+        raise InputError(f"the labelled id {next(iter(unknown))!r} is not in the pool")
+    return taken
+
+
+def _subset(samples: Samples, free: list[int], subset: int | None, seed: int) -> list[int]:
+    if subset is None:
+        return free
+    if isinstance(subset, float) or subset < 1:
+        raise InputError(f"subset must be a whole number of at least 1, not {subset}")
+    drawn = random_subset([samples.ids[p] for p in free], subset, seed)
+    return [free[d] for d in drawn]
+
+
+def _shuffled(samples: Samples, positions: Sequence[int], seed: int) -> list[int]:
+    draws = keyed_uniform(seed, "order of choosing", [samples.ids[p] for p in positions])[:, 0]
+    return [positions[i] for i in np.argsort(draws, kind="stable")]
+
+
+def _labelled_samples(
+    samples: Samples, taken: set[SampleId], support: Support, seed: int
+) -> Samples | None:
+    """Return the labelled samples: of a pool of their own, or of this one."""
+    if support.labelled is not None:
+        return as_samples(support.labelled)
+    known = {plain_id(i) for i in support.targets} if support.targets else taken
+    if unknown := known - set(samples.ids):
+        raise InputError(f"the target of {next(iter(unknown))!r} is of no sample of the pool")
+    rows = [p for p in range(len(samples)) if samples.ids[p] in known]
+    return samples.part(_shuffled(samples, rows, seed)) if rows else None
+
+
+def _engine(model: nn.Module, strategy: Strategy, precision: Precision) -> Engine | None:
+    return Engine(model, precision=precision) if Needs.GRADIENTS in strategy.needs else None
+
+
+def _losses(task: Task | None) -> Losses:
+    return CROSS_ENTROPY if task is None else task
+
+
+def _takes_features(strategy: Strategy, support: Support) -> bool:
+    return Needs.FEATURES in strategy.needs and not support.features
+
+
+def _with_penultimate(lens: Lens, inputs: Any) -> Lens:  # noqa: ANN401
+    """Find the feature layer once, and not for every batch."""
+    moved = batches.move(inputs, lens.device, lens.dtype)
+    return replace(lens, penultimate=find_penultimate(lens.model, moved))
+
+
+def _batch_size(size: BatchSize, device: torch.device, needs: Needs) -> int:
+    if isinstance(size, int) and not isinstance(size, bool) and size >= 1:
+        return size
+    if size != "auto":
+        raise InputError(f"batch_size must be 'auto' or at least 1, not {size!r}")
+    if device.type == "cuda":
+        return 512
+    return 64 if Needs.GRADIENTS in needs else 256

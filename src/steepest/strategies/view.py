@@ -1,0 +1,216 @@
+"""What a strategy sees when it chooses: the candidates, the labelled samples, the models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from steepest.errors import InputError
+from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.losses import entropy
+from steepest.memory import is_out_of_memory
+from steepest.progress import Progress, SilentProgress
+from steepest.seeds import SampleId
+from steepest.strategies.batch import CROSS_ENTROPY, Batch
+from steepest.strategies.support import NO_SUPPORT, Support
+from steepest.tasks.base import Losses
+
+Columns = dict[str, Tensor]
+"""Rows that were collected from samples, by name: each [N, ...]."""
+
+
+class Loadable(Protocol):
+    """Samples with ids, whose inputs can be loaded by position."""
+
+    @property
+    def ids(self) -> Sequence[SampleId]:
+        """Ids [N]."""
+
+    def batches(self, positions: Sequence[int], size: int) -> Iterator[Inputs]:
+        """Yield the inputs at these positions, in batches."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lens:
+    """How samples are looked at: by which model, where, and in what portions.
+
+    Attributes:
+        model: In eval mode.
+        device: Where the model is.
+        engine: Measures gradients; None for strategies that did not declare to need them.
+        dtype: What it computes in.
+        batch_size: Samples in flight.
+        task: The task's losses.
+        penultimate: The layer whose input is the feature; found if None.
+    """
+
+    model: nn.Module
+    device: torch.device
+    engine: Engine | None = None
+    dtype: torch.dtype = torch.float32
+    batch_size: int = 256
+    task: Losses = CROSS_ENTROPY
+    penultimate: str | None = None
+
+
+class PoolView:
+    """Samples under the present model, and what belongs to them.
+
+    Args:
+        samples: The samples, in an order that their ids and the seed alone decide.
+        lens: How they are looked at.
+        seed: Seeds every draw.
+        labelled: The labelled samples, as a view of their own.
+        unlabelled: All that have no label, if these are a part of them.
+        support: What was given beside the model.
+        progress: Told of every pass over the samples.
+    """
+
+    def __init__(
+        self,
+        samples: Loadable,
+        lens: Lens,
+        *,
+        seed: int = 0,
+        labelled: PoolView | None = None,
+        unlabelled: PoolView | None = None,
+        support: Support = NO_SUPPORT,
+        progress: Progress | None = None,
+    ) -> None:
+        self.ids = samples.ids
+        self.seed = seed
+        self.labelled = labelled
+        self.support = support
+        self.lens = lens
+        self.progress = progress or SilentProgress()
+        self.entropies: npt.NDArray[np.float64] | None = None
+        self.classes = 0
+        self.prepared: Any = None
+        self._samples = samples
+        self._unlabelled = unlabelled
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def model(self) -> nn.Module:
+        """The model, in eval mode."""
+        return self.lens.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.lens.device
+
+    @property
+    def task(self) -> Losses:
+        """The task's losses."""
+        return self.lens.task
+
+    @property
+    def unlabelled(self) -> PoolView:
+        """All samples without a label; the candidates may be a random part of them."""
+        return self if self._unlabelled is None else self._unlabelled
+
+    @property
+    def targets(self) -> Tensor | None:
+        """What the task learns from of these samples [N, ...], if that was given for all."""
+        known = self.support.targets
+        if not known or any(i not in known for i in self.ids):
+            return None
+        return torch.stack([torch.as_tensor(known[i]) for i in self.ids])
+
+    def load(self, positions: Sequence[int]) -> Inputs:
+        """Return the inputs at some positions as one batch on the device."""
+        (inputs,) = self._samples.batches(positions, max(1, len(positions)))
+        return batches.move(inputs, self.lens.device, self.lens.dtype)
+
+    def without_inputs(self) -> Batch:
+        """Return all samples as one batch of ids alone, for those who ask no model."""
+        return self._batch(self.ids, torch.empty(len(self)))
+
+    def collect(
+        self,
+        make: Callable[[Batch], Tensor | Mapping[str, Tensor]],
+        what: str = "looking",
+        size: int | None = None,
+    ) -> Columns:
+        """Look at every sample once and keep what a function makes of each batch.
+
+        Rows are kept on the CPU. A batch that does not fit into memory is cut in halves.
+
+        Args:
+            make: Maps a batch of B samples to one column [B, ...] or to several by name.
+            what: In the words of the progress that is shown.
+            size: Samples in a batch, by default as the user says. What something is trained on
+                must not depend on that to the last bit: roundings would grow.
+
+        Returns:
+            Columns [N, ...]; a single one is called ``"rows"``.
+        """
+        parts: dict[str, list[Tensor]] = {}
+        uncertain: list[Tensor] = []
+        done, in_flight = 0, len(self)
+        with self.progress.task(what, len(self)) as step:
+            for inputs in self._samples.batches(range(len(self)), size or self.lens.batch_size):
+                total = batches.count(inputs)
+                batches.check_finite(inputs, self.ids[done : done + total])
+                start = 0
+                while start < total:
+                    rows = slice(start, min(start + in_flight, total))
+                    batch = self._batch(
+                        self.ids[done + rows.start : done + rows.stop], batches.take(inputs, rows)
+                    )
+                    try:
+                        made = make(batch)
+                        columns = made if isinstance(made, Mapping) else {"rows": made}
+                        kept = {name: rows_of(value, batch) for name, value in columns.items()}
+                    except (RuntimeError, MemoryError) as error:
+                        if len(batch) == 1 or not is_out_of_memory(error):
+                            raise
+                        in_flight = len(batch) // 2
+                        torch.cuda.empty_cache()
+                        continue
+                    for name, value in kept.items():
+                        parts.setdefault(name, []).append(value)
+                    if batch.known_logits is not None:
+                        uncertain.append(entropy(batch.known_logits).double().cpu())
+                        self.classes = batch.known_logits.shape[1]
+                    start = rows.stop
+                done += total
+                step.advance(total)
+        if sum(map(len, uncertain)) == len(self):
+            self.entropies = torch.cat(uncertain).numpy()
+        return {name: torch.cat(value) for name, value in parts.items()}
+
+    def _batch(self, ids: Sequence[SampleId], inputs: Inputs) -> Batch:
+        lens = self.lens
+        return Batch(
+            ids,
+            batches.move(inputs, lens.device, lens.dtype),
+            model=lens.model,
+            engine=lens.engine,
+            seed=self.seed,
+            task=lens.task,
+            penultimate=lens.penultimate,
+            features=self.support.features,
+            prepared=self.prepared,
+        )
+
+
+def rows_of(value: Tensor, batch: Batch) -> Tensor:
+    """Return a column on the CPU, if it has a row for each sample of the batch."""
+    value = value.detach().cpu()
+    if value.ndim == 0 or len(value) != len(batch):
+        raise InputError(
+            f"a strategy made a column {list(value.shape)} for {len(batch)} samples: one row each"
+        )
+    return value

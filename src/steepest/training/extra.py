@@ -1,0 +1,42 @@
+"""What can be trained along with a model: a head with a loss of its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from steepest.models.features import Features
+
+
+class Extra(nn.Module, ABC):
+    """A module whose loss is added to the task's while a model is trained.
+
+    Its parameters are trained by the recipe, like the model's. Whether its loss reaches into the
+    model is its own affair: it may detach what it is given.
+
+    Attributes:
+        maps: Whether it reads the maps of the model's blocks, and not the last feature alone.
+    """
+
+    maps: ClassVar[bool] = False
+
+    @abstractmethod
+    def loss(self, features: Features, losses: Tensor) -> Tensor:
+        """Return what is added to the mean of the task's losses.
+
+        Args:
+            features: What the model computed of B samples, with its graph.
+            losses: The task's loss of each sample [B], with its graph.
+        """
+
+    def begin_epoch(self, epoch: int) -> str:
+        """Get ready for an epoch, counted from 0.
+
+        Returns:
+            The name of its phase. Steps of one phase do the same work on every batch: a GPU
+            records one of them and repeats it.
+        """
+        del epoch
+        return ""
