@@ -59,6 +59,19 @@ def test_every_way_to_train_gets_a_line_and_a_record(capsys, tmp_path):
     assert f"Numbers: {out}" in text
 
 
+def test_ratios_are_to_the_best_of_the_loader(monkeypatch):
+    seconds = {"loader": iter([4.0, 2.0]), "plain": iter([1.0, 3.0])}
+
+    def timed(self, way):
+        return self._row(way.name, 1, next(seconds[way.name]), 0.0, None)
+
+    monkeypatch.setattr(TrainingBench, "_timed", timed)
+    settings = Settings(LOAD, CPU, 1, steps=1, runs=(1,), rounds=2)
+    loader, plain = TrainingBench(settings, SilentProgress()).run().measurements[:2]
+    assert (loader.images_per_second, plain.images_per_second) == (2, 4)
+    assert (loader.ratio, plain.ratio) == (1, 2)
+
+
 def test_runs_side_by_side_are_added_up():
     settings = Settings(LOAD, CPU, 1, steps=1, runs=(1, 2), rounds=1)
     result = TrainingBench(settings, SilentProgress()).run()

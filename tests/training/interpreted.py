@@ -1,6 +1,7 @@
 """What the kernels of training are asked to do in a process where Triton interprets them."""
 
 import copy
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -13,6 +14,34 @@ def normed(*args):
 
 def normed_backward(*args):
     return torch.ops.steepest.normed_backward(*args)
+
+
+@contextmanager
+def many_parts():
+    """Let few rows be shared out among as many programs as on a GPU only many rows are."""
+    from steepest.training.kernels import tiles
+
+    before = tiles.CHOICES
+    summing = tiles.Summing(8, 64, 4, 2, 256)
+    tiles.CHOICES = (tiles.Choice(0, summing, summing, summing, tiles.Applying(16, 512, 4)),)
+    try:
+        yield
+    finally:
+        tiles.CHOICES = before
+
+
+def normed_in_many_parts(x, *args):
+    """Return what ``normed`` does, and in how many parts the sums were made."""
+    from steepest.training.kernels import tiles
+
+    with many_parts():
+        sums = tiles.sums_for(*x.shape, tiles.choice_for(len(x)).moments)
+        return normed(x, *args), sums.parts
+
+
+def normed_backward_in_many_parts(*args):
+    with many_parts():
+        return normed_backward(*args)
 
 
 def few_channels(*args):

@@ -68,6 +68,28 @@ def test_batches_are_normalised_forward_and_backward(kernels, shape, residual, r
         close(found, formulas.normed_backward(*double(first, other), *exact, relu, residual))
 
 
+def test_many_shares_are_made_one_first(kernels):
+    # The last of the shares is smaller than the others.
+    x, first, more = (draw(530, 10, seed=i, offset=3.0 * (i == 0)) for i in range(3))
+    state = [draw(10, seed=i).abs() + 0.5 for i in range(3, 7)]
+    for residual in (None, more):
+        uncut = formulas.normed(*double(x, *state), 0.1, 1e-5, *double(residual), False)[0]
+        # On which side of the edge a number this close to it falls is a matter of rounding.
+        first = first.where(uncut.abs() > 1e-4, 0.0)
+        mine = [t.clone() for t in state]
+        got, parts = kernels.normed_in_many_parts(x, *mine, 0.1, 1e-5, residual, True)
+        assert parts > 64
+        true = double(x, *state)
+        want = (*formulas.normed(*true, 0.1, 1e-5, *double(residual), True), *true[3:])
+        close(got, want)
+        result = None if residual is None else got[0]
+        keep = residual is not None
+        rest = (x, result, *got[1:3], *state[:2])
+        found = kernels.normed_backward_in_many_parts(first, residual, *rest, True, keep)
+        exact = (*double(x, result), *want[1:3], *double(*state[:2]))
+        close(found, formulas.normed_backward(*double(first, residual), *exact, True, keep))
+
+
 def test_the_formulas_are_those_of_torch():
     x = draw(6, 3, 4, 4).double().requires_grad_()
     weight, bias, mean = (draw(3, seed=i).double().requires_grad_() for i in range(3))

@@ -10,13 +10,13 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from steepest.training.kernels import few_channels, norm, sgd
+from steepest.training.kernels import few_channels, norm, sgd, shares, tiles
 
 H100 = GPUTarget("cuda", 90, 32)
 FLOATS = frozenset(
     (
         *("shares", "weight", "bias", "mean", "inverse", "mean_out", "inverse_out", "lr"),
-        *("running_mean", "running_var", "weight_out", "bias_out"),
+        *("running_mean", "running_var", "weight_out", "bias_out", "out"),
     )
 )
 HALVES = frozenset(("x", "residual", "out", "first_g", "second_g", "result", "kept", "g", "x_out"))
@@ -56,25 +56,50 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
-def test_sums_read_sixteen_bytes_at_a_time():
-    code = assembly(norm.moments, 8, unroll=4, block_r=128, block_c=32)
+CHOICES = pytest.mark.parametrize("choice", tiles.CHOICES, ids=lambda choice: str(choice.rows))
+
+
+def summing(how):
+    """Return the constants of a kernel that makes sums of many rows."""
+    return {"unroll": how.unroll, "block_r": how.size // how.channels, "block_c": how.channels}
+
+
+def applying(choice, how):
+    """Return the constants of a kernel that uses sums of many rows."""
+    sums = tiles.sums_for(max(choice.rows, 4096), 256, how)
+    wide = choice.applying.channels
+    parts = 1 if sums.added_up_first else tiles.power_above(sums.parts)
+    return {"block_p": parts, "block_r": choice.applying.size // wide, "block_c": wide}
+
+
+@CHOICES
+def test_sums_read_sixteen_bytes_at_a_time(choice):
+    code = assembly(norm.moments, choice.moments.warps, **summing(choice.moments))
     assert "ld.global.v4" in code
 
 
+@CHOICES
 @pytest.mark.parametrize("residual", [False, True])
-def test_normalising(residual):
-    blocks = {"block_p": 128, "block_r": 256, "block_c": 32}
-    code = assembly(norm.normalise, 8, has_residual=residual, relu=True, **blocks)
-    assert "st.global.v4" in code
+def test_normalising(choice, residual):
+    options = {"has_residual": residual, "relu": True, **applying(choice, choice.moments)}
+    assert "st.global.v4" in assembly(norm.normalise, choice.applying.warps, **options)
 
 
+@CHOICES
 @pytest.mark.parametrize("block", [False, True])
-def test_gradients_of_normalising(block):
+def test_gradients_of_normalising(choice, block):
     options = {"has_second": block, "has_result": block, "relu": True, "keep": block}
-    code = assembly(norm.gradient_sums, 8, **options, unroll=2, block_r=128, block_c=32)
+    how = choice.written if block else choice.gradients
+    code = assembly(norm.gradient_sums, how.warps, **options, **summing(how))
     assert "ld.global.v4" in code
-    blocks = {"block_p": 128, "block_r": 256, "block_c": 32}
-    assert "st.global.v4" in assembly(norm.gradient_of_x, 8, relu=not block, **blocks)
+    options = {"relu": not block, **applying(choice, how)}
+    assert "st.global.v4" in assembly(norm.gradient_of_x, choice.applying.warps, **options)
+
+
+@pytest.mark.parametrize("moments", [False, True])
+def test_shares_are_read_sixteen_bytes_at_a_time(moments):
+    code = assembly(shares.make_one, 8, set(), are_moments=moments, block_p=512, block_c=8)
+    assert "ld.global.v4" in code
 
 
 def test_few_channels_use_tensor_cores():

@@ -131,8 +131,15 @@ class TrainingBench:
             peak_flops=0.0 if math.isnan(self._peak) else self._peak,
             seed=load.seed,
             complete=all(row.status != "unfinished" for row in self._rows),
-            measurements=tuple(self._rows),
+            measurements=tuple(self._with_ratios()),
         )
+
+    def _with_ratios(self) -> Iterator[TrainingMeasurement]:
+        """Compare with the loader's best, which a later round may have found."""
+        base = self._rows[0].images_per_second
+        for row in self._rows:
+            rate = row.images_per_second
+            yield replace(row, ratio=rate / base if rate and base else None)
 
     def _look_at_the_work(self) -> None:
         settings, load = self._settings, self._settings.load
@@ -191,13 +198,11 @@ class TrainingBench:
     ) -> TrainingMeasurement:
         """Make a row from the seconds in which each run takes one step."""
         rate = runs * self._settings.load.batch / seconds
-        base = self._rows[0].images_per_second if name != LOADER else rate
         return TrainingMeasurement(
             name,
             "measured",
             runs=runs,
             images_per_second=rate,
-            ratio=None if not base else rate / base,
             step_ms=1e3 * seconds,
             host_share=host_share,
             peak_share=rate * self._flops / self._peak,

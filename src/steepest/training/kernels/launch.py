@@ -7,7 +7,18 @@ from torch import Tensor
 
 from steepest.training.kernels import norm
 from steepest.training.kernels.formulas import Gradients, Normed
-from steepest.training.kernels.tiles import Tile, tile_for
+from steepest.training.kernels.shares import make_one
+from steepest.training.kernels.tiles import (
+    Part,
+    Sums,
+    choice_for,
+    part_for,
+    power_above,
+    sums_for,
+)
+
+_ADDED_CHANNELS = 8
+_ADDING_WARPS = 8
 
 
 def run_normed(
@@ -23,21 +34,22 @@ def run_normed(
 ) -> Normed:
     """Do what ``formulas.normed`` does."""
     rows, channels = x.numel() // x.shape[1], x.shape[1]
-    tile = tile_for(rows, channels)
-    shares = _floats(x, tile.parts, 2, channels)
     out = torch.empty_like(x)
     mean, inverse = _floats(x, channels), _floats(x, channels)
-    norm.moments[tile.parts, tile.columns](
-        *(x, shares, rows, channels, tile.share_rows),
-        **_summing(tile),
+    added = x if residual is None else residual
+    state = (running_mean, running_var, momentum, eps, rows, channels)
+    flags = {"has_residual": residual is not None, "relu": relu}
+    choice = choice_for(rows)
+    sums, part = sums_for(rows, channels, choice.moments), part_for(rows, channels, choice.applying)
+    shares = _floats(x, sums.parts, 2, channels)
+    norm.moments[sums.parts, sums.columns](
+        *(x, shares, rows, channels, sums.rows), **_summing(sums)
     )
-    norm.normalise[-(-rows // tile.applied_rows), tile.columns](
-        *(x, shares, weight, bias, x if residual is None else residual, out, mean, inverse),
-        *(running_mean, running_var, momentum, eps),
-        *(rows, channels, tile.share_rows, tile.parts),
-        has_residual=residual is not None,
-        relu=relu,
-        **_applying(tile),
+    found, share_rows, parts = _fewer_shares(shares, rows, sums, are_moments=True)
+    norm.normalise[part.programs, part.columns](
+        *(x, found, weight, bias, added, out, mean, inverse, *state, share_rows, parts),
+        **flags,
+        **_applying(part, parts),
     )
     return out, mean, inverse
 
@@ -56,48 +68,70 @@ def run_normed_backward(
 ) -> Gradients:
     """Do what ``formulas.normed_backward`` does."""
     rows, channels = x.numel() // x.shape[1], x.shape[1]
-    tile = tile_for(rows, channels)
-    shares = _floats(x, tile.parts, 2, channels)
     # What the sums are made of is written down if it costs more than one tensor to make again.
     written = keep or second is not None or result is not None
     kept = torch.empty_like(first) if written else first
-    norm.gradient_sums[tile.parts, tile.columns](
-        *(first, first if second is None else second, x, x if result is None else result),
-        *(mean, inverse, weight, bias, kept, shares, rows, channels, tile.share_rows),
-        has_second=second is not None,
-        has_result=result is not None,
-        relu=relu,
-        keep=written,
-        **_summing(tile),
-    )
     to_x = torch.empty_like(x)
     to_weight, to_bias = _floats(x, channels), _floats(x, channels)
-    norm.gradient_of_x[-(-rows // tile.applied_rows), tile.columns](
-        *(kept, x, shares, mean, inverse, weight, bias, to_x, to_weight, to_bias),
-        *(rows, channels, tile.parts),
+    given = (first, first if second is None else second, x, x if result is None else result)
+    state = (mean, inverse, weight, bias)
+    flags = {
+        "has_second": second is not None,
+        "has_result": result is not None,
+        "relu": relu,
+        "keep": written,
+    }
+    choice = choice_for(rows)
+    sums = sums_for(rows, channels, choice.written if written else choice.gradients)
+    part = part_for(rows, channels, choice.applying)
+    shares = _floats(x, sums.parts, 2, channels)
+    norm.gradient_sums[sums.parts, sums.columns](
+        *(*given, *state, kept, shares, rows, channels, sums.rows), **flags, **_summing(sums)
+    )
+    found, _, parts = _fewer_shares(shares, rows, sums, are_moments=False)
+    norm.gradient_of_x[part.programs, part.columns](
+        *(kept, x, found, *state, to_x, to_weight, to_bias, rows, channels, parts),
         relu=relu and not written,
-        **_applying(tile),
+        **_applying(part, parts),
     )
     return to_x, to_weight, to_bias, kept if keep else first.new_empty(0)
+
+
+def _fewer_shares(
+    shares: Tensor, rows: int, sums: Sums, *, are_moments: bool
+) -> tuple[Tensor, int, int]:
+    """Return shares that are few enough, with their rows and their number."""
+    if not sums.added_up_first:
+        return shares, sums.rows, sums.parts
+    channels = shares.shape[2]
+    one = _floats(shares, 1, 2, channels)
+    make_one[(-(-channels // _ADDED_CHANNELS),)](
+        *(shares, one, rows, channels, sums.rows, sums.parts),
+        are_moments=are_moments,
+        block_p=power_above(sums.parts),
+        block_c=_ADDED_CHANNELS,
+        num_warps=_ADDING_WARPS,
+    )
+    return one, rows, 1
 
 
 def _floats(like: Tensor, *shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device=like.device)
 
 
-def _summing(tile: Tile) -> dict[str, int]:
+def _summing(sums: Sums) -> dict[str, int]:
     return {
-        "unroll": tile.unroll,
-        "block_r": tile.summed_rows,
-        "block_c": tile.channels,
-        "num_warps": tile.sum_warps,
+        "unroll": sums.unroll,
+        "block_r": sums.block_rows,
+        "block_c": sums.channels,
+        "num_warps": sums.warps,
     }
 
 
-def _applying(tile: Tile) -> dict[str, int]:
+def _applying(part: Part, parts: int) -> dict[str, int]:
     return {
-        "block_p": tile.block_parts,
-        "block_r": tile.applied_rows,
-        "block_c": tile.channels,
-        "num_warps": tile.warps,
+        "block_p": power_above(parts),
+        "block_r": part.rows,
+        "block_c": part.channels,
+        "num_warps": part.warps,
     }

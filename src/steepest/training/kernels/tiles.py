@@ -4,90 +4,158 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_SUMMING = 256
-"""Programs that make sums: about two for each processor of a large GPU."""
+_ADDED_UP_FIRST = 64
+"""More parts than this cost more to add up in every program than in a kernel of their own."""
 
-_CHANNELS = 32
-_SUMMED_ROWS = 128
-_MANY_ROWS = 16384
+
+@dataclass(frozen=True)
+class Summing:
+    """How sums over the rows are made.
+
+    Attributes:
+        channels: Channels of one program, a power of two.
+        size: Numbers read at a time, a power of two.
+        warps: Groups of 32 threads.
+        unroll: Reads under way at a time.
+        programs: All together.
+    """
+
+    channels: int
+    size: int
+    warps: int
+    unroll: int
+    programs: int
+
+
+@dataclass(frozen=True)
+class Applying:
+    """How what the sums are for is written.
+
+    Attributes:
+        channels: Channels of one program, a power of two.
+        size: Numbers of one program, a power of two.
+        warps: Groups of 32 threads.
+    """
+
+    channels: int
+    size: int
+    warps: int
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was found to be fast.
+    """What was found to be fast, from some number of rows on.
 
     Attributes:
-        parts: Programs that share the rows of one tensor: all that use the sums must add up as
-            many.
-        sum_warps: Groups of 32 threads that make sums.
-        unroll: Reads under way at a time where sums are made.
-        applied_rows: Rows of one program that uses the sums, for each 32 channels.
-        warps: Groups of 32 threads that use them.
+        rows: That number.
+        moments: Where one tensor is read.
+        gradients: Where two are.
+        written: Where up to four are, and one is written.
+        applying: Where sums are used.
     """
 
-    parts: int
-    sum_warps: int
-    unroll: int
-    applied_rows: int
-    warps: int
+    rows: int
+    moments: Summing
+    gradients: Summing
+    written: Summing
+    applying: Applying
 
 
-MANY_ROWS = Choice(128, 8, 2, 512, 8)
-FEW_ROWS = Choice(128, 4, 4, 256, 4)
+_MEDIUM = Summing(32, 4096, 8, 2, 256)
+_SMALL = Summing(32, 4096, 8, 4, 256)
+CHOICES = (
+    Choice(
+        65536,
+        _MEDIUM,
+        Summing(32, 2048, 4, 4, 512),
+        Summing(64, 4096, 4, 2, 512),
+        Applying(64, 8192, 4),
+    ),
+    Choice(16384, _MEDIUM, _MEDIUM, _MEDIUM, Applying(32, 8192, 4)),
+    Choice(0, _SMALL, _SMALL, _SMALL, Applying(64, 8192, 4)),
+)
+"""Timed on an H200 for the layers of a ResNet-18; they are fixed, as they decide rounding."""
 
 
 @dataclass(frozen=True)
-class Tile:
-    """One program's share.
+class Sums:
+    """The share of a program that makes sums.
 
     Attributes:
         channels: Channels of one program, a power of two.
         columns: Programs side by side, so that all channels are covered.
-        summed_rows: Rows read at a time where sums are made, a power of two.
-        share_rows: Rows of one program that makes sums.
-        parts: Programs below each other that make sums.
-        unroll: Reads under way at a time where sums are made.
-        sum_warps: Groups of 32 threads that make sums.
-        applied_rows: Rows of one program that uses the sums, a power of two.
-        warps: Groups of 32 threads that use them.
+        block_rows: Rows read at a time, a power of two.
+        rows: Rows of one program.
+        parts: Programs below each other.
+        unroll: Reads under way at a time.
+        warps: Groups of 32 threads.
     """
 
     channels: int
     columns: int
-    summed_rows: int
-    share_rows: int
+    block_rows: int
+    rows: int
     parts: int
     unroll: int
-    sum_warps: int
-    applied_rows: int
     warps: int
 
     @property
-    def block_parts(self) -> int:
-        """The number of parts as a power of two."""
-        return power_above(self.parts)
+    def added_up_first(self) -> bool:
+        """Whether there are too many parts to be added up by every program that uses them."""
+        return self.parts > _ADDED_UP_FIRST
 
 
-def tile_for(rows: int, channels: int, choice: Choice | None = None) -> Tile:
-    """Choose the tile for a tensor of [rows, channels]."""
-    if choice is None:
-        choice = MANY_ROWS if rows >= _MANY_ROWS else FEW_ROWS
-    wide = min(power_above(channels), _CHANNELS if channels <= 128 else 2 * _CHANNELS)
+@dataclass(frozen=True)
+class Part:
+    """The share of a program that uses sums.
+
+    Attributes:
+        channels: Channels of one program, a power of two.
+        columns: Programs side by side, so that all channels are covered.
+        rows: Rows of one program, a power of two.
+        programs: Programs below each other.
+        warps: Groups of 32 threads.
+    """
+
+    channels: int
+    columns: int
+    rows: int
+    programs: int
+    warps: int
+
+
+def choice_for(rows: int) -> Choice:
+    """Return what is fast for tensors of so many rows."""
+    return next(choice for choice in CHOICES if rows >= choice.rows)
+
+
+def sums_for(rows: int, channels: int, how: Summing) -> Sums:
+    """Share out a tensor of [rows, channels] among programs that make sums."""
+    wide = min(power_above(channels), how.channels)
     columns = -(-channels // wide)
-    summed = min(power_above(rows), _SUMMED_ROWS * _CHANNELS // wide)
-    applied = min(power_above(rows), max(16, choice.applied_rows * _CHANNELS // wide))
-    parts = max(1, min(choice.parts, _SUMMING // columns))
-    share = -(-rows // (parts * summed)) * summed
-    return Tile(
+    block = min(power_above(rows), how.size // wide)
+    share = -(-rows // (max(1, how.programs // columns) * block)) * block
+    return Sums(
         channels=wide,
         columns=columns,
-        summed_rows=summed,
-        share_rows=share,
+        block_rows=block,
+        rows=share,
         parts=-(-rows // share),
-        unroll=choice.unroll,
-        sum_warps=choice.sum_warps,
-        applied_rows=applied,
-        warps=choice.warps,
+        unroll=how.unroll,
+        warps=how.warps,
+    )
+
+
+def part_for(rows: int, channels: int, how: Applying) -> Part:
+    """Share out a tensor of [rows, channels] among programs that use sums."""
+    wide = min(power_above(channels), how.channels)
+    block = min(power_above(rows), how.size // wide)
+    return Part(
+        channels=wide,
+        columns=-(-channels // wide),
+        rows=block,
+        programs=-(-rows // block),
+        warps=how.warps,
     )
 
 
