@@ -1,0 +1,184 @@
+"""How long every strategy takes to choose, and in how much memory, as pools grow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from steepest.bench.feature_pool import CHANNELS
+from steepest.bench.machine import describe_machine
+from steepest.bench.public_style import STRAIGHTFORWARD
+from steepest.bench.strategies_result import SCHEMA, StrategiesResult, StrategyMeasurement
+from steepest.errors import InputError
+from steepest.progress import Progress
+from steepest.strategies import names
+
+QUICK: Mapping[str, Mapping[str, Any]] = {
+    "batchbald": {},
+    "vaal": {"iterations": 100},
+    "sraal": {"iterations": 100},
+}
+"""Options that keep a training short whose length has nothing to do with the pool's."""
+
+_SMALL_K: Mapping[str, int] = {"batchbald": 10}
+"""Strategies that are meant for small batches."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure.
+
+    Attributes:
+        strategies: Names; all if empty.
+        pools: Numbers of unlabelled samples.
+        device: Where.
+        threads: CPU threads.
+        features: Dimensions of a sample: 8 · a square.
+        classes: Classes of the head.
+        labelled: Labelled samples.
+        k: How many are chosen.
+        limit_seconds: After which one trial is given up.
+        seed: Decides the samples and the head.
+        command: What was typed, for the record.
+    """
+
+    strategies: tuple[str, ...]
+    pools: tuple[int, ...]
+    device: torch.device
+    threads: int
+    features: int = 512
+    classes: int = 10
+    labelled: int = 5000
+    k: int = 1000
+    limit_seconds: float = 300.0
+    seed: int = 0
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise if something cannot be used.
+
+        Raises:
+            InputError: Says the remedy.
+        """
+        for name, value in {"k": self.k, "threads": self.threads, "classes": self.classes}.items():
+            if value < 1:
+                raise InputError(f"--{name}: at least 1 is needed")
+        if not self.pools or min(self.pools) < self.k:
+            raise InputError(f"--pools: every pool must hold at least k = {self.k} samples")
+        side = int((self.features // CHANNELS) ** 0.5)
+        if self.features != CHANNELS * side * side or side < 2:
+            raise InputError(
+                f"--features: 8 · a square is needed, such as 512; not {self.features}"
+            )
+
+
+class StrategiesBench:
+    """Runs one trial after another, and can tell at any moment what is known so far.
+
+    Args:
+        settings: What to measure.
+        progress: Shows how far it is.
+    """
+
+    def __init__(self, settings: Settings, progress: Progress) -> None:
+        self._settings = settings
+        self._progress = progress
+        chosen = settings.strategies or tuple(names())
+        rows = []
+        for name in chosen:
+            for pool in sorted(settings.pools):
+                options = dict(QUICK.get(name, {}))
+                rows.append(StrategyMeasurement(name, "ours", pool, "unfinished", "", options))
+            if name in STRAIGHTFORWARD:
+                rows += [
+                    StrategyMeasurement(name, "straightforward", pool, "unfinished")
+                    for pool in sorted(settings.pools)
+                ]
+        self._rows = rows
+
+    def run(self, after_each: Callable[[StrategiesResult], None] | None = None) -> StrategiesResult:
+        """Measure everything.
+
+        Args:
+            after_each: Called with what is known after each trial.
+        """
+        with self._progress.task("choosing", len(self._rows)) as step:
+            for place, row in enumerate(self._rows):
+                before = self._rows[place - 1] if place else None
+                self._rows[place] = self._measure(row, before)
+                step.advance(note=f"{row.strategy}, {row.pool:,}")
+                if after_each is not None:
+                    after_each(self.result())
+        return self.result()
+
+    def result(self) -> StrategiesResult:
+        """Return what is known so far."""
+        settings = self._settings
+        return StrategiesResult(
+            schema=SCHEMA,
+            command=settings.command,
+            environment=describe_machine(settings.device),
+            device=settings.device.type,
+            threads=settings.threads,
+            features=settings.features,
+            classes=settings.classes,
+            labelled=settings.labelled,
+            k=settings.k,
+            seed=settings.seed,
+            complete=all(row.status != "unfinished" for row in self._rows),
+            measurements=tuple(self._rows),
+        )
+
+    def _measure(
+        self, row: StrategyMeasurement, before: StrategyMeasurement | None
+    ) -> StrategyMeasurement:
+        same = before is not None and (before.strategy, before.kind) == (row.strategy, row.kind)
+        if same and before is not None and before.status in ("timed-out", "out-of-memory"):
+            # A larger pool would go the same way, after the same wait.
+            return replace(row, status=before.status, note=f"as with {before.pool:,} samples")
+        settings = self._settings
+        k = min(settings.k, _SMALL_K.get(row.strategy, settings.k))
+        job = {
+            "strategy": row.strategy,
+            "kind": row.kind,
+            "options": dict(row.options),
+            "pool": row.pool,
+            "labelled": settings.labelled,
+            "k": k,
+            "features": settings.features,
+            "classes": settings.classes,
+            "seed": settings.seed,
+            "device": str(settings.device),
+            "threads": settings.threads,
+        }
+        note = "" if k == settings.k else f"k = {k}"
+        try:
+            found = _in_child(job, settings.limit_seconds)
+        except subprocess.TimeoutExpired:
+            return replace(row, status="timed-out", note=f"over {settings.limit_seconds:g} s")
+        return replace(row, **{"note": note, **found})
+
+
+def _in_child(job: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
+    done = subprocess.run(  # noqa: S603 - this very interpreter and module
+        [sys.executable, "-m", "steepest.bench.strategy_trial", json.dumps(job)],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=limit_seconds,
+    )
+    if done.returncode == 0:
+        found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return found
+    lines = done.stderr.strip().splitlines()
+    if done.returncode < 0:
+        return {"status": "out-of-memory", "note": f"ended by signal {-done.returncode}"}
+    return {"status": "failed", "note": lines[-1] if lines else "no message"}

@@ -1,0 +1,91 @@
+"""What a measurement of strategies is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from steepest.bench.storage import load_result, save_result
+
+SCHEMA = 1
+
+Status = Literal["measured", "refused", "out-of-memory", "timed-out", "failed", "unfinished"]
+
+
+@dataclass(frozen=True)
+class StrategyMeasurement:
+    """One strategy on one pool.
+
+    Attributes:
+        strategy: Its name.
+        kind: ``"ours"``, or ``"straightforward"`` for the way that writes everything out.
+        pool: Unlabelled samples.
+        status: How it went.
+        note: Why there are no numbers, or what to know of them.
+        options: What it was given.
+        prepare_seconds: Training for the strategy's sake.
+        choose_seconds: From the pool to the choice, the pass over the head included.
+        peak_mib: The most memory above what the pool and the model hold.
+    """
+
+    strategy: str
+    kind: Literal["ours", "straightforward"]
+    pool: int
+    status: Status
+    note: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    prepare_seconds: float | None = None
+    choose_seconds: float | None = None
+    peak_mib: float | None = None
+
+
+@dataclass(frozen=True)
+class StrategiesResult:
+    """A whole run of ``steepest bench strategies``.
+
+    Attributes:
+        schema: The form of this table.
+        command: What was typed.
+        environment: Versions and hardware.
+        device: ``"cpu"`` or ``"cuda"``.
+        threads: CPU threads.
+        features: Dimensions of a sample.
+        classes: Classes of the head.
+        labelled: Labelled samples.
+        k: How many are chosen.
+        seed: Decides the samples and the head.
+        complete: False after Ctrl-C, and as long as the run goes on.
+        measurements: One for each strategy, kind and pool.
+    """
+
+    schema: int
+    command: str
+    environment: Mapping[str, Any]
+    device: str
+    threads: int
+    features: int
+    classes: int
+    labelled: int
+    k: int
+    seed: int
+    complete: bool
+    measurements: tuple[StrategyMeasurement, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON.
+
+        Raises:
+            InputError: If the file cannot be written.
+        """
+        save_result(self, path)
+
+
+def read_strategies_result(path: Path) -> StrategiesResult:
+    """Read what ``save`` wrote, checked field by field.
+
+    Raises:
+        InputError: If the file is not of this form.
+    """
+    return load_result(StrategiesResult, path, SCHEMA)

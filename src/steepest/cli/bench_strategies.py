@@ -1,0 +1,100 @@
+"""Seconds and memory that every strategy takes to choose from pools that grow.
+
+Samples are synthetic features under a linear head: the pass through a backbone is the same for
+all, and not the point. Each trial runs in a process of its own. Where the straightforward way
+writes out a matrix of all pairs or all gradient embeddings, it is measured beside ours until it
+runs out of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steepest.cli.arguments import add_quiet
+from steepest.cli.bench_run import run_bench
+from steepest.errors import InputError
+
+if TYPE_CHECKING:
+    from steepest.bench.strategies import Settings
+
+NAME = "strategies"
+HELP = "seconds and memory of choosing, as pools grow"
+
+_POOLS, _SMOKE_POOLS = "10000,100000,1000000", "60,120"
+_K, _SMOKE_K = 1000, 5
+_LABELLED, _SMOKE_LABELLED = 5000, 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("--strategies", default="", metavar="A,B", help="(default: all)")
+    parser.add_argument("--pools", metavar="A,B", help=f"sizes (default: {_POOLS})")
+    parser.add_argument("--k", type=int, metavar="N", help=f"chosen samples (default: {_K})")
+    parser.add_argument("--labelled", type=int, metavar="N", help=f"(default: {_LABELLED})")
+    parser.add_argument("--features", type=int, default=512, metavar="D", help="(default: 512)")
+    parser.add_argument("--classes", type=int, default=10, metavar="C", help="(default: 10)")
+    parser.add_argument(
+        "--limit", type=float, default=300.0, metavar="S", help="seconds of a trial (default: 300)"
+    )
+    parser.add_argument("--device", default="auto", metavar="NAME", help="(default: a GPU if any)")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
+    parser.add_argument("--smoke", action="store_true", help="tiny, on the CPU")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
+    add_quiet(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from steepest.bench.strategies import StrategiesBench
+    from steepest.bench.strategies_table import describe_strategies
+    from steepest.files import check_writable
+    from steepest.progress import show_progress
+
+    settings = _settings(arguments)
+    out: Path | None = arguments.out
+    if out is not None:
+        check_writable(out)
+    bench = StrategiesBench(settings, show_progress(enabled=not arguments.quiet))
+    return run_bench(bench, describe_strategies, out)
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    import torch
+
+    from steepest.bench.strategies import Settings
+    from steepest.devices import choose_device
+    from steepest.strategies.base import STRATEGIES
+
+    smoke: bool = arguments.smoke
+    chosen = tuple(filter(None, arguments.strategies.split(",")))
+    for name in chosen:
+        STRATEGIES.get(name)
+    return Settings(
+        strategies=chosen,
+        pools=_numbers(arguments.pools or (_SMOKE_POOLS if smoke else _POOLS)),
+        device=choose_device("cpu" if smoke else arguments.device),
+        threads=_given(arguments.threads, 1 if smoke else torch.get_num_threads()),
+        features=arguments.features,
+        classes=arguments.classes,
+        labelled=_given(arguments.labelled, _SMOKE_LABELLED if smoke else _LABELLED),
+        k=_given(arguments.k, _SMOKE_K if smoke else _K),
+        limit_seconds=arguments.limit,
+        seed=arguments.seed,
+        command=shlex.join(["steepest", *sys.argv[1:]]),
+    )
+
+
+def _given(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError as error:
+        raise InputError(f"--pools {text!r}: give numbers separated by commas") from error

@@ -1,0 +1,151 @@
+"""A discriminator of labelled and unlabelled images, from a pool to its scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from steepest.companions.adversarial import Networks, Plan, Sides, train_adversarially
+from steepest.companions.game import Game
+from steepest.companions.image_vae import kl_divergence
+from steepest.companions.pool_images import PoolImages, Scaling, fit_scaling
+from steepest.errors import InputError, SteepestWarning
+from steepest.gradnorm.inputs import Inputs
+from steepest.seeds import derive
+from steepest.strategies.view import PoolView
+from steepest.training.scope import own_randomness
+
+_COLLAPSED_NATS = 1.0
+_COLLAPSED_NATS_EACH = 0.03
+"""A code that says less of its image, in all or by each of its numbers, says nothing."""
+
+_LOOKED_AT = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Adversary:
+    """What was trained to tell labelled images from unlabelled ones.
+
+    Attributes:
+        networks: In eval mode.
+        scaling: How images are prepared.
+        kl_per_sample: Mean divergence of the codes in nats, over some images of both pools: near 0,
+            the codes say nothing of the images, and the discriminator cannot tell them apart.
+    """
+
+    networks: Networks
+    scaling: Scaling
+    kl_per_sample: float
+
+    def logits(self, inputs: Inputs) -> Tensor:
+        """Return what the discriminator says of N samples [N]; no sample touches another."""
+        with torch.no_grad():
+            mean, _ = self.networks.vae.encode(self.scaling.apply(inputs))
+            said: Tensor = self.networks.discriminator(mean)
+        return said
+
+
+MakeNetworks = Callable[[int, tuple[int, ...]], Networks]
+"""Makes networks for images of so many channels and this size."""
+
+MakeSides = Callable[[PoolImages, PoolImages], Sides]
+"""Adds states and targets to labelled and unlabelled images."""
+
+
+def train_adversary(
+    pool: PoolView,
+    make_networks: MakeNetworks,
+    make_sides: MakeSides,
+    game: Game,
+    plan: Plan,
+    *,
+    longest: int | None,
+    name: str,
+) -> Adversary:
+    """Train networks on the labelled and unlabelled images of a pool.
+
+    Args:
+        pool: With labelled samples.
+        make_networks: Makes the networks; its weights are drawn by the pool's seed.
+        make_sides: Says what is to be learnt of the images.
+        game: The losses.
+        plan: How long to train.
+        longest: Pixels of an image's longest side at most.
+        name: The strategy's, for messages.
+
+    Raises:
+        InputError: If there are no labelled samples, or they are no images.
+    """
+    labelled = labelled_of(pool, name)
+    dtype = torch.float64 if pool.lens.dtype == torch.float64 else torch.float32
+    seed = derive(pool.seed, name)
+    # Weights that are made where no gradients are wanted could not be trained.
+    with torch.inference_mode(mode=False):
+        scaling = fit_scaling([labelled, pool.unlabelled], longest, dtype)
+        with own_randomness(derive(seed, "weights"), torch.device("cpu")):
+            networks = make_networks(scaling.channels, scaling.size)
+        networks = networks.to(pool.device, dtype)
+        left, right = PoolImages(labelled, scaling), PoolImages(pool.unlabelled, scaling)
+        sides = make_sides(left, right)
+        train_adversarially(networks, sides, game, plan, seed=seed, progress=pool.progress)
+        made = Adversary(networks, scaling, _mean_divergence(networks, [left, right], pool.device))
+    _warn_if_collapsed(made, name)
+    return made
+
+
+def labelled_of(pool: PoolView, name: str) -> PoolView:
+    """Return the labelled samples of a pool.
+
+    Raises:
+        InputError: If there are none.
+    """
+    if pool.labelled is None:
+        raise InputError(
+            f"{name} tells unlabelled samples from labelled ones, and there are none: pass their "
+            "ids as labelled=, or samples of another pool as support=Support(labelled=…)"
+        )
+    return pool.labelled
+
+
+def iterations_for(pool: PoolView, epochs: int, batch_size: int, name: str) -> int:
+    """Return how many batches so many passes over the labelled samples and candidates take."""
+    return max(1, epochs * (len(labelled_of(pool, name)) + len(pool)) // batch_size)
+
+
+def check_at_least(name: str, **bounds: tuple[float | None, float]) -> None:
+    """Refuse options below a bound.
+
+    Args:
+        name: The strategy's.
+        bounds: Value and smallest value of each option; None passes.
+
+    Raises:
+        InputError: Naming the option.
+    """
+    for option, (value, least) in bounds.items():
+        if value is not None and not value >= least:
+            raise InputError(f"{name}: {option} must be {least:g} or more, not {value}")
+
+
+def _warn_if_collapsed(made: Adversary, name: str) -> None:
+    each = _COLLAPSED_NATS_EACH * made.networks.vae.mean.out_features
+    if made.kl_per_sample < min(_COLLAPSED_NATS, each):
+        warnings.warn(
+            f"the codes of {name}'s autoencoder say {made.kl_per_sample:.2g} nats of an image: "
+            "they have collapsed, and its choice is close to random; lower beta, or train longer",
+            SteepestWarning,
+            stacklevel=3,
+        )
+
+
+@torch.no_grad()
+def _mean_divergence(networks: Networks, pools: list[PoolImages], device: torch.device) -> float:
+    found = []
+    for images in pools:
+        rows = torch.arange(min(_LOOKED_AT, len(images)), device=device)
+        found.append(kl_divergence(*networks.vae.encode(images.take(rows))))
+    return torch.cat(found).mean().item()

@@ -1,0 +1,128 @@
+"""A loss that a head beside the model predicts."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from steepest.companions.loss_head import LossHead, fit_loss_head, make_loss_head
+from steepest.errors import InputError
+from steepest.models.features import extract_features
+from steepest.strategies.base import Needs, Scorer, Strategy, strategy
+from steepest.strategies.batch import Batch
+from steepest.strategies.view import Columns, PoolView
+from steepest.training.extra import Extra
+
+Training = Literal["joint", "detached", "off"]
+"""What the head does to the training of the model."""
+
+_AT_ONCE = 64
+_BATCH_SIZE = 128
+
+
+@strategy("ll4al")
+@dataclass(frozen=True)
+class LearningLoss(Scorer):
+    """Loss that is predicted from the model's maps: score(x) = l̂(maps of x).
+
+    A head reads the mean of each of the model's maps and learns the order of the losses within a
+    batch: for pairs (i, j), max(0, 1 − sgn(l_i − l_j) (l̂_i − l̂_j)), added to the task's loss. It
+    changes the training of the model, unless told not to. A head that was not trained along with
+    the model is fitted to the losses of the labelled samples afterwards.
+
+    Attributes:
+        training: "joint": the head is trained along with the model, and its loss reaches into the
+            model. "detached": it is trained along, and the model is what it would be without it.
+            "off": it is fitted afterwards, to the maps and losses of the labelled samples.
+        detach_after: The last epoch, counted from 0, in which the head's loss reaches into the
+            model. The published number for 200 epochs; take about 60 % of yours.
+        epochs: Passes over the labelled samples of a head that is fitted afterwards.
+    """
+
+    needs: ClassVar[Needs] = Needs.MAPS | Needs.LABELLED | Needs.TARGETS
+
+    training: Training = "joint"
+    detach_after: int = 120
+    epochs: int = 100
+
+    def __post_init__(self) -> None:
+        if self.detach_after < 0:
+            raise InputError(
+                f"ll4al: detach_after must be 0 or more, not {self.detach_after}; "
+                'training="detached" keeps the head out of the model from the beginning'
+            )
+        if self.epochs < 1:
+            raise InputError(f"ll4al: epochs must be 1 or more, not {self.epochs}")
+        if self.training != "off":
+            # An experiment need not read all labels again for a head that it trains along.
+            object.__setattr__(self, "needs", Needs.MAPS)
+
+    def make_extra(self, model: nn.Module, images: Tensor, seed: int) -> Extra | None:
+        """Make the head that is trained along with the model."""
+        if self.training == "off":
+            return None
+        joint_epochs = self.detach_after + 1 if self.training == "joint" else 0
+        return make_loss_head(model, images, seed, joint_epochs)
+
+    def prepare(self, pool: PoolView) -> LossHead:
+        """Return the head that was trained along, or one that is fitted now.
+
+        Raises:
+            InputError: If there is neither such a head nor a label to fit one to.
+        """
+        extra = pool.support.extra
+        if isinstance(extra, LossHead) and self.training != "off":
+            placed = next(extra.parameters()).device == pool.device
+            return extra if placed else copy.deepcopy(extra).to(pool.device)
+        return self._fit(pool)
+
+    def score(self, batch: Batch) -> Tensor:
+        """Return predicted losses [N]."""
+        head: LossHead = batch.prepared
+        with torch.no_grad():
+            predicted: Tensor = head(batch.maps)
+        return predicted
+
+    def check(self, pool: PoolView) -> None:
+        """Look whether the model has maps."""
+        Strategy.check(self, pool)
+
+    def _fit(self, pool: PoolView) -> LossHead:
+        labelled, known = pool.labelled, pool.support.targets
+        if labelled is None or any(i not in known for i in labelled.ids):
+            raise InputError(
+                "ll4al has no head that was trained with the model, and no labels to fit one to: "
+                "pass support=Support(targets={id: label, …}) with those of the labelled samples"
+            )
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            few = labelled.load(range(min(2, len(labelled))))
+            head = make_loss_head(pool.model, few, pool.seed)
+            head = head.to(pool.lens.dtype)
+            found = self._read(labelled, head)
+            fit_loss_head(
+                head,
+                found["means"].to(pool.device),
+                found["losses"].to(pool.device),
+                epochs=self.epochs,
+                batch_size=_BATCH_SIZE,
+                seed=pool.seed,
+            )
+        return head
+
+    def _read(self, labelled: PoolView, head: LossHead) -> Columns:
+        """Return what the head reads of the labelled samples, and their losses."""
+        known = labelled.support.targets
+
+        def read(batch: Batch) -> Columns:
+            targets = torch.stack([torch.as_tensor(known[i]) for i in batch.ids])
+            found = extract_features(batch.model, batch.inputs, maps=True)
+            with torch.no_grad():
+                logits = found.logits
+                losses = batch.task.training_loss(logits, targets.to(logits.device))
+                return {"means": head.means_of(found.maps), "losses": losses}
+
+        return labelled.collect(read, "reading losses for ll4al", size=_AT_ONCE)

@@ -1,0 +1,195 @@
+"""Images that a discriminator takes for uncertain ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from steepest.companions.adversarial import Networks, Plan, Sides
+from steepest.companions.adversary import (
+    Adversary,
+    check_at_least,
+    iterations_for,
+    labelled_of,
+    train_adversary,
+)
+from steepest.companions.discriminator import Discriminator, make_perceptron
+from steepest.companions.game import Game, KlReduction
+from steepest.companions.image_vae import ImageVae, stage_sizes
+from steepest.companions.object_uncertainty import object_uncertainty
+from steepest.companions.pool_images import PoolImages, fit_scaling
+from steepest.errors import InputError
+from steepest.strategies.base import Needs, Scorer, Strategy, strategy
+from steepest.strategies.batch import Batch
+from steepest.strategies.view import PoolView
+
+_AT_ONCE = 64
+_DECAYS = 30
+"""How often the learning rate is lowered in the course of a training."""
+
+
+@strategy("sraal")
+@dataclass(frozen=True)
+class Sraal(Scorer):
+    """Images that an adversary gives a high state of uncertainty: score(x) = D(μ(x)).
+
+    As ``vaal``, but the discriminator D learns to give an unlabelled image the uncertainty of the
+    model's prediction, and a labelled one 0; and the code is learnt together with the classes of
+    the labelled images. Half of the code is decoded, the other half is classified. D is the logit.
+
+    Attributes:
+        latent: Length of the code; even.
+        beta: Weight of the codes' divergence from the normal distribution.
+        adversary: Weight of the discriminator in the autoencoder's loss.
+        reconstruction: Weight of the squared error.
+        classification: Weight of the classifier's cross-entropy.
+        kl_reduction: As for ``vaal``; the published way is "sample".
+        separate_norm: As for ``vaal``; the published way is True.
+        official_sign: Whether the autoencoder strives for state 1, as the published code does, and
+            not for the labelled state 0, which is what deceives the discriminator.
+        official_variance: Whether the uncertainty mixes two kinds of variance, as the published
+            code does: one-hot predictions then have 1/C.
+        official_targets: Whether the second step of an iteration takes the classes of the first
+            one's images, as the published code does.
+        iterations: Steps of the discriminator; by default those of ``epochs``. Published: 20000.
+        epochs: Passes over the labelled samples and the candidates, in batches.
+        batch_size: Images of each pool in a step.
+        lr: Adam's learning rate; it is multiplied by 0.85 thirty times on the way.
+        generator_steps: Steps of the autoencoder before each of the discriminator.
+        image_size: As for ``vaal``.
+        width: As for ``vaal``.
+        amp: Whether to train in bfloat16 on GPUs.
+    """
+
+    needs: ClassVar[Needs] = Needs.LOGITS | Needs.LABELLED | Needs.TARGETS
+    dense: ClassVar[bool] = False
+
+    latent: int = 200
+    beta: float = 1.0
+    adversary: float = 1.0
+    reconstruction: float = 5.0
+    classification: float = 5.0
+    kl_reduction: KlReduction = "batchmean"
+    separate_norm: bool = False
+    official_sign: bool = False
+    official_variance: bool = False
+    official_targets: bool = False
+    iterations: int | None = None
+    epochs: int = 100
+    batch_size: int = 250
+    lr: float = 5e-4
+    generator_steps: int = 2
+    image_size: int | None = None
+    width: int | None = None
+    amp: bool = True
+
+    def __post_init__(self) -> None:
+        check_at_least(
+            "sraal",
+            latent=(self.latent, 2),
+            beta=(self.beta, 0),
+            adversary=(self.adversary, 0),
+            reconstruction=(self.reconstruction, 0),
+            classification=(self.classification, 0),
+            iterations=(self.iterations, 1),
+            epochs=(self.epochs, 1),
+            batch_size=(self.batch_size, 1),
+            lr=(self.lr, 0),
+            generator_steps=(self.generator_steps, 1),
+            image_size=(self.image_size, 4),
+            width=(self.width, 1),
+        )
+        if self.latent % 2:
+            raise InputError(f"sraal: latent must be even, not {self.latent}: it is cut in halves")
+
+    def prepare(self, pool: PoolView) -> Adversary:
+        """Train the autoencoder, the classifier and the discriminator."""
+        targets = self._targets(labelled_of(pool, self.name))
+        uncertainty, classes = self._uncertainty(pool.unlabelled)
+        if int(targets.max()) >= classes or int(targets.min()) < 0:
+            raise InputError(f"sraal: a target is none of the model's {classes} classes")
+        iterations = self.iterations or iterations_for(
+            pool, self.epochs, self.batch_size, self.name
+        )
+
+        def make_sides(labelled: PoolImages, unlabelled: PoolImages) -> Sides:
+            return Sides(
+                labelled,
+                unlabelled,
+                states=unlabelled.in_order(uncertainty),
+                targets=labelled.in_order(targets),
+                stale_targets=self.official_targets,
+            )
+
+        def make_networks(channels: int, size: tuple[int, ...]) -> Networks:
+            return self._make_networks(channels, size, classes)
+
+        plan = Plan(
+            iterations=iterations,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            generator_steps=self.generator_steps,
+            separate_norm=self.separate_norm,
+            decay=0.85,
+            decay_every=max(1, iterations // _DECAYS),
+            amp=self.amp,
+        )
+        return train_adversary(
+            pool,
+            make_networks,
+            make_sides,
+            self._game(),
+            plan,
+            longest=self.image_size,
+            name=self.name,
+        )
+
+    def score(self, batch: Batch) -> Tensor:
+        """Return logits of the predicted uncertainty [N]."""
+        adversary: Adversary = batch.prepared
+        return adversary.logits(batch.inputs)
+
+    def check(self, pool: PoolView) -> None:
+        """Look whether samples are images of one class each."""
+        stage_sizes(fit_scaling([pool], self.image_size, torch.float32).size)
+        Strategy.check(self, pool)
+
+    def _game(self) -> Game:
+        return Game(
+            labelled_state=0.0,
+            wanted_state=1.0 if self.official_sign else 0.0,
+            beta=self.beta,
+            adversary=self.adversary,
+            reconstruction=self.reconstruction,
+            classification=self.classification,
+            kl_reduction=self.kl_reduction,
+        )
+
+    def _make_networks(self, channels: int, size: tuple[int, ...], classes: int) -> Networks:
+        half = self.latent // 2
+        vae = ImageVae(channels, size, self.latent, width=self.width, decoded=half)
+        classifier: nn.Module = make_perceptron([half, 1024, 256, classes])
+        return Networks(vae, Discriminator(self.latent, (512, 512, 512, 512)), classifier)
+
+    def _uncertainty(self, pool: PoolView) -> tuple[Tensor, int]:
+        """Return the uncertainty of all unlabelled samples [N], and the number of classes."""
+
+        def read(batch: Batch) -> Tensor:
+            self.check_positions(batch.logits)
+            shares = batch.logits.double().softmax(1)
+            return object_uncertainty(shares, unbiased=self.official_variance)
+
+        found = pool.collect(read, "measuring uncertainty for sraal", size=_AT_ONCE)["rows"]
+        return found, pool.classes
+
+    def _targets(self, labelled: PoolView) -> Tensor:
+        targets = labelled.targets
+        if targets is None or targets.ndim != 1:
+            raise InputError(
+                "sraal learns the classes of the labelled samples: pass them as "
+                "support=Support(targets={id: class, …}), one class each"
+            )
+        return targets.long()

@@ -1,0 +1,129 @@
+"""Measuring how strategies choose from pools that grow."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from steepest.bench import public_style, strategies
+from steepest.bench.feature_pool import make_head, make_pool
+from steepest.bench.strategies import Settings, StrategiesBench
+from steepest.bench.strategies_result import read_strategies_result
+from steepest.bench.strategies_table import describe_strategies
+from steepest.bench.strategy_trial import run_trial
+from steepest.cli.main import main
+from steepest.errors import InputError
+from steepest.progress import SilentProgress
+from steepest.selection.k_centre import k_centre
+
+CPU = torch.device("cpu")
+JOB = {
+    "strategy": "entropy",
+    "kind": "ours",
+    "options": {},
+    "pool": 50,
+    "labelled": 10,
+    "k": 5,
+    "features": 32,
+    "classes": 3,
+    "seed": 0,
+    "device": "cpu",
+    "threads": 1,
+}
+
+
+def settings(**more):
+    given = {"strategies": ("entropy",), "pools": (40, 80), "device": CPU, "threads": 1}
+    return Settings(**{**given, "features": 32, "labelled": 8, "k": 4, **more})
+
+
+def test_a_smaller_pool_is_the_beginning_of_a_larger_one():
+    small, large = make_pool(20, 32, seed=1), make_pool(70_000, 32, seed=1)
+    assert torch.equal(large[:20], small)
+    assert large.shape == (70_000, 8, 2, 2)
+    assert not torch.equal(make_pool(20, 32, seed=2), small)
+
+
+def test_a_trial_tells_seconds_and_memory():
+    found = run_trial(JOB)
+    assert found["status"] == "measured"
+    assert found["prepare_seconds"] is None
+    assert found["choose_seconds"] > 0
+    assert found["peak_mib"] >= 0
+
+
+def test_a_refusal_is_told_in_the_words_of_the_refusal(monkeypatch):
+    def refuse(*_):
+        raise InputError("not with so many samples")
+
+    monkeypatch.setattr("steepest.bench.strategy_trial.choose_from", refuse)
+    assert run_trial(JOB) == {"status": "refused", "note": "not with so many samples"}
+
+
+def test_no_memory_for_a_matrix_of_all_pairs_is_told_before_it_is_made(monkeypatch):
+    monkeypatch.setattr("steepest.bench.memory.free_bytes", lambda _: 1000)
+    found = run_trial({**JOB, "strategy": "core-set", "kind": "straightforward"})
+    assert found["status"] == "out-of-memory"
+    assert "needs" in found["note"]
+
+
+def test_the_straightforward_core_set_picks_what_ours_does():
+    pool = make_pool(60, 32, seed=3)
+    model = make_head(32, 3, seed=3)
+    plain = public_style.core_set(model, pool, 10, 8)
+    rows = pool.flatten(1)
+    found = k_centre(rows[10:], 8, centres=rows[:10])
+    assert [int(p) + 10 for p in found.positions] == plain
+
+
+def test_larger_pools_are_left_out_after_one_that_did_not_end(monkeypatch):
+    tried = []
+
+    def give_up(job, limit):
+        tried.append(job["pool"])
+        raise strategies.subprocess.TimeoutExpired("trial", limit)
+
+    monkeypatch.setattr(strategies, "_in_child", give_up)
+    result = StrategiesBench(settings(), SilentProgress()).run()
+    assert tried == [40]
+    assert [m.status for m in result.measurements] == ["timed-out", "timed-out"]
+    assert result.complete
+
+
+def test_growth_is_the_slope_over_pools(monkeypatch):
+    def linear(job, _):
+        return {"status": "measured", "choose_seconds": job["pool"] / 1e3, "peak_mib": 1.0}
+
+    monkeypatch.setattr(strategies, "_in_child", linear)
+    result = StrategiesBench(settings(pools=(40, 400)), SilentProgress()).run()
+    row = next(x for x in describe_strategies(result).splitlines() if x.startswith("entropy"))
+    assert row.split()[-1] == "1.00"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"), [({"pools": (3,)}, "at least k"), ({"features": 100}, "a square")]
+)
+def test_settings_that_cannot_be_used_are_refused(wrong, words):
+    with pytest.raises(InputError, match=words):
+        settings(**wrong)
+
+
+def test_the_command_writes_what_can_be_read_again(tmp_path, capsys):
+    out = tmp_path / "numbers.json"
+    code = main(
+        ["bench", "strategies", "--smoke", "--strategies", "random", "--pools", "30", "--quiet",
+         "--out", str(out)]
+    )  # fmt: skip
+    assert code == 0
+    assert "random" in capsys.readouterr().out
+    result = read_strategies_result(out)
+    assert result.complete
+    assert result.measurements[0].status == "measured"
+    assert json.loads(out.read_text())["k"] == 5
+
+
+def test_an_unknown_strategy_is_named(capsys):
+    assert main(["bench", "strategies", "--strategies", "corset"]) == 2
+    assert "did you mean 'core-set'" in capsys.readouterr().err
