@@ -1,0 +1,54 @@
+"""Influence functions: curvature products, inverse products, and the paper's bound terms."""
+
+from steepest.influence.arnoldi import Eigenbasis, fit_arnoldi, solve_arnoldi
+from steepest.influence.bounds import BoundTerms, bound_terms, check_bounds
+from steepest.influence.cg import solve_cg
+from steepest.influence.curvature import Curvature
+from steepest.influence.dense import dense_matrix, solve_dense
+from steepest.influence.effects import Influences, influence_on_test
+from steepest.influence.ekfac import EKFAC
+from steepest.influence.examples import Examples, ImageExamples, Source
+from steepest.influence.fit_ekfac import fit_ekfac
+from steepest.influence.gauss_newton import gauss_newton
+from steepest.influence.hessian import hessian
+from steepest.influence.isal import hold_out, isal_direction, isal_scores
+from steepest.influence.last_layer import last_layer_parameters, solve_last_layer
+from steepest.influence.leave_one_out import LeaveOneOut, leave_one_out
+from steepest.influence.lissa import solve_lissa
+from steepest.influence.objective import Objective, summed_gradient
+from steepest.influence.solution import Solution
+from steepest.influence.vectors import Vector
+
+__all__ = [
+    "EKFAC",
+    "BoundTerms",
+    "Curvature",
+    "Eigenbasis",
+    "Examples",
+    "ImageExamples",
+    "Influences",
+    "LeaveOneOut",
+    "Objective",
+    "Solution",
+    "Source",
+    "Vector",
+    "bound_terms",
+    "check_bounds",
+    "dense_matrix",
+    "fit_arnoldi",
+    "fit_ekfac",
+    "gauss_newton",
+    "hessian",
+    "hold_out",
+    "influence_on_test",
+    "isal_direction",
+    "isal_scores",
+    "last_layer_parameters",
+    "leave_one_out",
+    "solve_arnoldi",
+    "solve_cg",
+    "solve_dense",
+    "solve_last_layer",
+    "solve_lissa",
+    "summed_gradient",
+]
