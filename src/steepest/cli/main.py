@@ -9,12 +9,23 @@ import warnings
 from collections.abc import Sequence
 from typing import TextIO
 
-from steepest.cli import bench, compare, data, demo, report, run, select
+from steepest.cli import bench, compare, data, demo, ingest, label_studio, report, run, select
 from steepest.cli import strategies as strategies_command
 from steepest.errors import SteepestError
 from steepest.version import __version__
 
-_COMMANDS = (demo, select, run, compare, report, strategies_command, data, bench)
+_COMMANDS = (
+    demo,
+    select,
+    ingest,
+    label_studio,
+    run,
+    compare,
+    report,
+    strategies_command,
+    data,
+    bench,
+)
 INTERRUPTED = 130
 
 

@@ -8,10 +8,15 @@ from pathlib import Path
 from torch import nn
 
 from steepest.cli.arguments import add_quiet, pairs
+from steepest.cli.select_loop import choose_round, loop_settings, write_out
 from steepest.errors import InputError
 from steepest.files import check_writable
-from steepest.scoring import select
+from steepest.labelling.exchange.export import SUFFIXES, check_export
+from steepest.labelling.exchange.rounds import Round
+from steepest.pool import Pool
+from steepest.scoring import Selection, select
 from steepest.scoring.samples import PoolLike
+from steepest.strategies.support import Support
 from steepest.tasks import Task
 
 NAME = "select"
@@ -69,7 +74,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an option of the strategy, such as norm=tensor-sum; may be repeated",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="picks.csv or picks.json"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="picks.csv or picks.json, or what --export says; with --run it may be left out",
+    )
+    parser.add_argument(
+        "--export",
+        choices=tuple(SUFFIXES),
+        help="write --out for the people who label: a table or lines to fill in, or tasks",
+    )
+    parser.add_argument(
+        "--run",
+        type=Path,
+        metavar="DIR",
+        help="the folder of a labelling loop, made if it is not there: what was asked for, "
+        "labelled or skipped is left out; the same command again gives the same picks",
+    )
+    parser.add_argument(
+        "--class-names",
+        metavar="NAMES",
+        help="the classes of a loop, in the model's order: cat,dog or @FILE with one per line",
+    )
+    parser.add_argument(
+        "--more", action="store_true", help="with --run: choose further samples all the same"
     )
     parser.add_argument(
         "--labelled", type=Path, metavar="FILE", help="ids to leave out, one per line"
@@ -106,27 +134,35 @@ def execute(arguments: argparse.Namespace) -> int:
     from steepest.devices import choose_device
     from steepest.models.weights import load_weights
 
-    if arguments.out.suffix not in (".csv", ".json"):
-        raise InputError(f"--out {arguments.out}: picks are saved as .csv or .json")
-    check_writable(arguments.out)
+    _check_out(arguments)
+    settings = loop_settings(arguments)
     pool = _open_pool(arguments)
     model = _make_model(arguments)
     load_weights(model, arguments.weights)
-    picks = select(
-        model.to(choose_device(arguments.device)),
-        pool,
-        arguments.k,
-        arguments.strategy,
-        options=pairs(arguments.option),
-        labelled=_read_ids(arguments.labelled, pool),
-        subset=arguments.subset,
-        seed=arguments.seed,
-        task=_make_task(arguments),
-        batch_size="auto" if arguments.batch_size is None else arguments.batch_size,
-        progress=not arguments.quiet,
-    )
-    picks.save(arguments.out)
-    print(f"{len(picks)} of {picks.candidates} samples chosen by {picks.strategy}: {arguments.out}")
+    model.to(choose_device(arguments.device))
+    left_out = _read_ids(arguments.labelled, pool)
+
+    def choose(loop: Pool | None) -> Selection:
+        return select(
+            model,
+            pool,
+            arguments.k,
+            arguments.strategy,
+            options=pairs(arguments.option),
+            labelled=left_out if loop is None else {*loop.taken(), *(left_out or ())},
+            subset=arguments.subset,
+            seed=arguments.seed,
+            task=_make_task(arguments),
+            support=None if loop is None else _support(loop),
+            batch_size="auto" if arguments.batch_size is None else arguments.batch_size,
+            progress=not arguments.quiet,
+        )
+
+    if settings is not None:
+        picks = choose_round(arguments, settings, model, pool, choose)
+    else:
+        picks = choose(None)
+        write_out(arguments, Round(picks), 0, None)
     if picks.regime is not None:
         correlation = picks.regime.rank_correlation
         shown = "n/a" if correlation is None else f"{correlation:+.2f}"
@@ -135,6 +171,25 @@ def execute(arguments: argparse.Namespace) -> int:
             f"rank correlation of score and entropy {shown}"
         )
     return 0
+
+
+def _check_out(arguments: argparse.Namespace) -> None:
+    out, kind = arguments.out, arguments.export
+    if out is None:
+        if arguments.run is None or kind is not None:
+            raise InputError("say where the picks go to, by --out FILE")
+        return
+    if kind is not None:
+        check_export(kind, out)
+    elif out.suffix not in (".csv", ".json"):
+        raise InputError(f"--out {out}: picks are saved as .csv or .json")
+    check_writable(out)
+
+
+def _support(loop: Pool) -> Support:
+    """Return the labels of a loop, for strategies that learn from them."""
+    labelled = zip(*loop.labelled(), strict=True)
+    return Support(targets={i: label for i, label in labelled if isinstance(label, int)})
 
 
 def _make_model(arguments: argparse.Namespace) -> nn.Module:

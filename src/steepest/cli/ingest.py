@@ -1,0 +1,109 @@
+"""Take the labels of a file into a labelling loop: all of them, or none if one is wrong."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from steepest.errors import InputError
+from steepest.labelling.exchange.folder import LABELS, LoopFolder
+from steepest.labelling.exchange.ingest import FORMATS, Ingested, ingest
+
+NAME = "ingest"
+HELP = "take in labels from a file"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="labels.csv, labels.jsonl, or the .json that Label Studio exports",
+    )
+    parser.add_argument(
+        "--run",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the loop's folder, as `steepest select --run` made it",
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, help="what the file is, if its name does not say"
+    )
+    parser.add_argument(
+        "--who", default="file", metavar="NAME", help="who labelled (default: file)"
+    )
+    add_reading(parser)
+    add_map_files(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    if not arguments.who.strip():
+        raise InputError("--who is empty; name the person or program that labelled")
+    folder = LoopFolder.open(arguments.run)
+    done = ingest(
+        arguments.file,
+        folder,
+        kind=arguments.format,
+        relabel=arguments.relabel,
+        who=arguments.who,
+        background=arguments.background,
+        disagreement=arguments.disagreement,
+    )
+    print(f"{arguments.file}: {say(done)}")
+    print(f"All labels: {folder.path / LABELS}")
+    write_map_files(arguments, folder)
+    return 0
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add how answers are read that contradict each other, or are masks."""
+    parser.add_argument(
+        "--relabel", action="store_true", help="replace labels on record that are different"
+    )
+    parser.add_argument(
+        "--disagreement",
+        choices=("refuse", "majority"),
+        default="refuse",
+        help="what to do if annotators of Label Studio disagree (default: refuse)",
+    )
+    parser.add_argument(
+        "--background",
+        metavar="CLASS",
+        help="the class of pixels that nobody painted (default: unknown, 255)",
+    )
+
+
+def add_map_files(parser: argparse.ArgumentParser) -> None:
+    """Add the files that label maps can be written to."""
+    parser.add_argument(
+        "--coco", type=Path, metavar="FILE", help="write all label maps as a COCO file"
+    )
+    parser.add_argument(
+        "--npz", type=Path, metavar="FILE", help="write all label maps as an npz file"
+    )
+
+
+def write_map_files(arguments: argparse.Namespace, folder: LoopFolder) -> None:
+    """Write the label maps on record where they are wanted."""
+    from steepest.labelling.exchange.map_files import write_coco, write_npz
+
+    for path, write in ((arguments.coco, write_coco), (arguments.npz, write_npz)):
+        if path is not None:
+            write(folder, folder.read_pool(), path)
+            print(f"Label maps: {path}")
+
+
+def say(done: Ingested) -> str:
+    """Return what came of answers, in words."""
+    counts = {
+        "new labels": done.new,
+        "changed": done.changed,
+        "skipped": done.skipped,
+        "withdrawn": done.withdrawn,
+        "known already": done.known,
+    }
+    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"{told or 'nothing new'}; {done.waiting} samples still wait"

@@ -1,0 +1,83 @@
+"""Label files as tables: ``id,label`` and, if wanted, ``skip``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from steepest.errors import InputError
+from steepest.labelling.exchange.folder import LoopFolder
+from steepest.labelling.exchange.rounds import Round
+from steepest.labelling.exchange.rows import Row
+from steepest.labelling.exchange.text import read_text
+from steepest.pool import Pool
+
+_SEPARATORS = (",", ";", "\t")
+
+
+def read_csv(path: Path) -> Iterator[Row]:
+    """Read a table with a header; columns other than ours are passed over.
+
+    Commas, semicolons and tabs separate cells, as spreadsheets of various countries write them.
+
+    Raises:
+        InputError: With the line's number, if a row is malformed.
+    """
+    # Not by lines: a quoted cell may hold line ends.
+    text = read_text(path)
+    first = text.split("\n", 1)[0]
+    separator = max(_SEPARATORS, key=first.count)
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    header: list[str] | None = None
+    while True:
+        line = table.line_num + 1
+        try:
+            cells = next(table)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            raise InputError(f"{path}, line {line}: is malformed ({error})") from error
+        if not any(cell.strip() for cell in cells):
+            continue
+        if header is None:
+            header = _check_header(cells, path)
+        elif len(cells) != len(header):
+            raise InputError(
+                f"{path}, line {line}: has {len(cells)} cells where the header has {len(header)}"
+            )
+        else:
+            named = dict(zip(header, cells, strict=True))
+            yield Row(f"line {line}", named["id"], named["label"], named.get("skip", "").strip())
+
+
+def sheet(made: Round) -> str:
+    """Return picks as a table whose column ``label`` is to be filled in."""
+    picks = made.picks
+    rows = zip(picks.ids, picks.ranks, picks.scores, strict=True)
+    cells = [[sample, "", "", rank, repr(score)] for sample, rank, score in rows]
+    return _table([["id", "label", "skip", "rank", "score"], *cells])
+
+
+def label_table(folder: LoopFolder, pool: Pool) -> str:
+    """Return all labels on record as a table that ``read_csv`` reads."""
+    ids, labels = pool.labelled()
+    cells = [[sample, folder.say(label)] for sample, label in zip(ids, labels, strict=True)]
+    return _table([["id", "label"], *cells])
+
+
+def _table(rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _check_header(cells: list[str], path: Path) -> list[str]:
+    header = [cell.strip().lower() for cell in cells]
+    for name in ("id", "label"):
+        if header.count(name) != 1:
+            raise InputError(
+                f"{path}, line 1: needs one column named {name!r}; begin with the line id,label"
+            )
+    return header

@@ -1,0 +1,53 @@
+"""One round of picks as a file: what was asked for, what was chosen, what the model thinks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steepest.errors import JournalError
+from steepest.files import write_atomically
+from steepest.pool.values import Label
+from steepest.scoring.selection import Selection
+from steepest.tables import from_table, to_table
+
+
+@dataclass(frozen=True)
+class Round:
+    """Picks that were, or are to be, sent to people.
+
+    Attributes:
+        picks: The selection.
+        guesses: The model's own label of each pick [k]; empty if it was not asked.
+        request: What decided about the picks besides the pool's state.
+    """
+
+    picks: Selection
+    guesses: tuple[Label, ...] = ()
+    request: dict[str, Any] = field(default_factory=dict)
+
+
+def write_round(made: Round, path: Path) -> None:
+    """Write a round; a crash leaves the old file or the new one."""
+    table = {
+        "request": made.request,
+        "guesses": list(made.guesses),
+        "selection": to_table(made.picks),
+    }
+    write_atomically(path, json.dumps(table, indent=1) + "\n")
+
+
+def read_round(path: Path) -> Round:
+    """Read what ``write_round`` wrote.
+
+    Raises:
+        JournalError: If the file is gone or damaged.
+    """
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        picks = from_table(Selection, table["selection"])
+        return Round(picks, tuple(table["guesses"]), dict(table["request"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"{path}: is damaged ({error}); restore it from a copy") from error

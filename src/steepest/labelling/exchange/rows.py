@@ -1,0 +1,104 @@
+"""Rows of label files, whatever their format, become answers about the pool's samples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from steepest.errors import InputError, SteepestError
+from steepest.labelling.exchange.answer import Answer, Map
+from steepest.labelling.exchange.folder import LoopFolder
+from steepest.labelling.exchange.maps import check_map, map_label, read_map
+from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
+from steepest.pool import Pool
+from steepest.pool.values import Label
+from steepest.seeds import SampleId
+
+Reader = Callable[[Path], Iterator["Row"]]
+"""Reads the rows of a file."""
+
+_NUMBER = re.compile(r"-?[0-9]{1,30}")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a label file.
+
+    Attributes:
+        where: Its place in the file, such as ``"line 3"``.
+        id: The sample, as it is written.
+        label: The label as it is written; None or empty text says that there is none yet.
+        skip: Why the sample is skipped; empty if it is not.
+    """
+
+    where: str
+    id: object
+    label: object
+    skip: str = ""
+
+
+def to_answers(rows: Iterable[Row], path: Path, folder: LoopFolder, pool: Pool) -> list[Answer]:
+    """Return what the rows say; those without an answer are passed over.
+
+    Raises:
+        InputError: Naming the row, if a sample or a class is not known.
+    """
+    answers, find = [], id_finder(pool)
+    for row in rows:
+        try:
+            answer = _answer(row, path, folder.vocabulary, find)
+        except SteepestError as error:
+            raise InputError(f"{path}, {row.where}: {error}") from error
+        if answer is not None:
+            answers.append(answer)
+    return answers
+
+
+def id_finder(pool: Pool) -> Callable[[object], SampleId]:
+    """Return what finds the pool's id that a file or a server means.
+
+    It raises an ``InputError`` if there is none.
+    """
+    numbered = isinstance(pool.ids()[0], int)
+
+    def find(value: object) -> SampleId:
+        sample = value
+        if numbered and isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+            sample = int(value)
+        if isinstance(sample, (int, str)) and not isinstance(sample, bool) and sample in pool:
+            return sample
+        raise InputError(f"there is no sample {value!r} in the pool")
+
+    return find
+
+
+def _answer(
+    row: Row, path: Path, words: Vocabulary, find: Callable[[object], SampleId]
+) -> Answer | None:
+    empty = row.label is None or (isinstance(row.label, str) and not row.label.strip())
+    sample = find(row.id)
+    if row.skip:
+        if not empty:
+            raise InputError(f"sample {sample!r} is labelled and skipped; decide on one")
+        return Answer(sample, None, reason=row.skip, where=row.where)
+    if empty:
+        return None
+    if words.task != SEGMENTATION:
+        return Answer(sample, words.from_json(row.label), where=row.where)
+    draw = partial(_read_beside, path, row.label, len(words.names))
+    label: Label = map_label(draw())
+    return Answer(sample, label, where=row.where, draw=draw)
+
+
+def _read_beside(file: Path, name: object, classes: int) -> Map:
+    """Read the map that a label file names by its path relative to itself."""
+    if not isinstance(name, str):
+        raise InputError(f"{name!r} is no label map; give the path of one")
+    folder = file.parent.resolve()
+    path = (folder / name.strip()).resolve()
+    if not path.is_relative_to(folder):
+        raise InputError(f"label map {name!r} is outside the file's folder; put it beside the file")
+    return check_map(read_map(path), classes)

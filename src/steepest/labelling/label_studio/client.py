@@ -1,0 +1,206 @@
+"""Requests to a Label Studio server: time-outs, retries, and a token that stays with it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPMessage
+from typing import IO, Any
+
+from steepest.download.retry import Patience
+from steepest.errors import DataError
+from steepest.labelling.label_studio.account import Account
+from steepest.version import __version__
+
+_SHOWN = 200
+"""How many letters of a server's complaint are shown."""
+
+
+class ServerError(DataError):
+    """The server cannot be used as it is."""
+
+
+class UnavailableError(ServerError):
+    """The server gave no answer; whether it did what was asked is not known."""
+
+
+@dataclass
+class Client:
+    """Speaks with one server.
+
+    Attributes:
+        account: Server and token.
+        patience: Time-outs and retries.
+    """
+
+    account: Account
+    patience: Patience = field(default_factory=Patience)
+    _bearer: str = field(default="", repr=False)
+
+    def get(self, path: str, **query: str | int) -> Any:  # noqa: ANN401 - JSON
+        """Ask for something, again if need be.
+
+        Raises:
+            ServerError: In one line, if there is no usable answer.
+        """
+        question = urllib.parse.urlencode(query)
+        return self._repeat("GET", f"{path}?{question}" if question else path, None, {})
+
+    def patch(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
+        """Set something, again if need be."""
+        return self._repeat("PATCH", path, *_as_json(body))
+
+    def post(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
+        """Make something, once: to repeat it might make it twice.
+
+        Raises:
+            UnavailableError: If it may or may not have been made.
+            ServerError: If it was refused.
+        """
+        return self._authorised("POST", path, *_as_json(body))
+
+    def post_form(self, path: str, body: bytes, content_type: str) -> Any:  # noqa: ANN401 - JSON
+        """Send files, once."""
+        return self._authorised("POST", path, body, {"Content-Type": content_type})
+
+    def _repeat(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> Any:  # noqa: ANN401 - JSON
+        failures = 0
+        while True:
+            try:
+                return self._authorised(method, path, body, headers)
+            except UnavailableError:
+                failures += 1
+                if failures > self.patience.retries:
+                    raise
+                self.patience.sleep(self.patience.wait_seconds(failures))
+
+    def _authorised(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> Any:  # noqa: ANN401 - JSON
+        account = self.account
+        if not account.is_refresh_token:
+            allowed = {"Authorization": f"Token {account.token}"}
+            return self._ask(method, path, body, {**headers, **allowed})
+        if self._bearer:
+            # What a personal access token is exchanged for lives for minutes only.
+            with contextlib.suppress(_UnauthorisedError):
+                return self._ask(method, path, body, {**headers, **self._pass()})
+        exchange = _as_json({"refresh": account.token})
+        answer = self._ask("POST", "/api/token/refresh", *exchange)
+        self._bearer = str(answer.get("access", "")) if isinstance(answer, dict) else ""
+        return self._ask(method, path, body, {**headers, **self._pass()})
+
+    def _pass(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._bearer}"}
+
+    def _ask(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON
+        url = self.account.url + path
+        named = {"User-Agent": f"steepest/{__version__}", "Accept": "application/json", **headers}
+        request = urllib.request.Request(url, body, named, method=method)  # noqa: S310 - see account
+        try:
+            with _make_opener().open(request, timeout=self.patience.timeout_seconds) as answer:
+                content = answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refusal(error) from None
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise UnavailableError(
+                f"{self.account.url}: no answer ({self._short(str(reason))}); is the server "
+                "running, and its address right?"
+            ) from None
+        try:
+            return json.loads(content) if content else None
+        except ValueError:
+            raise ServerError(
+                f"{self.account.url}: did not answer as Label Studio does; check the address"
+            ) from None
+
+    def _refusal(self, error: urllib.error.HTTPError) -> ServerError:
+        url, code = self.account.url, error.code
+        if code in (301, 302, 303, 307, 308):
+            place = urllib.parse.urljoin(error.url or url, error.headers.get("Location", ""))
+            scheme, host, port = _origin(place)
+            named = f"{scheme}://{host}{f':{port}' if port else ''}"
+            return ServerError(f"{url}: redirects to {named}; give the final address by --url")
+        if code == 401:
+            return _UnauthorisedError(
+                f"{url}: does not accept the token; copy it from your account"
+            )
+        if code == 403:
+            return ServerError(f"{url}: the token's account may not do that; ask its administrator")
+        try:
+            said = self._short(_complaint(error.read()))
+        except (OSError, HTTPException):
+            said = ""
+        if code >= 500 or code == 429:
+            return UnavailableError(f"{url}: failed with status {code} ({said}); try again later")
+        return ServerError(f"{url}: refused with status {code} ({said})")
+
+    def _short(self, text: str) -> str:
+        hidden = self.account.hide(" ".join(text.split()))
+        return (hidden.replace(self._bearer, "***") if self._bearer else hidden)[:_SHOWN]
+
+
+class _UnauthorisedError(ServerError):
+    """The token is not accepted."""
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        # The standard library would carry the token along, to whatever host is named.
+        if req.get_method() != "GET" or _origin(newurl) != _origin(req.full_url):
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+def _as_json(body: object) -> tuple[bytes, dict[str, str]]:
+    return json.dumps(body).encode(), {"Content-Type": "application/json"}
+
+
+def _complaint(content: bytes) -> str:
+    """Return what a server says is wrong, out of the answers that Label Studio gives."""
+    try:
+        told = json.loads(content)
+    except ValueError:
+        return "no reason given"
+    if not isinstance(told, dict):
+        return str(told)
+    more = told.get("validation_errors")
+    return f"{told.get('detail', 'no reason given')}{f': {more}' if more else ''}"
+
+
+def _make_opener() -> urllib.request.OpenerDirector:
+    # Put together by hand: the usual opener also reads file: and ftp: addresses.
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        _Redirects(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    return opener

@@ -1,0 +1,109 @@
+"""Picks as tasks of Label Studio: the picture, our id and score, the model's guess, the order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from steepest.labelling.exchange.folder import LoopFolder
+from steepest.labelling.exchange.rounds import Round
+from steepest.labelling.exchange.vocabulary import SEGMENTATION
+from steepest.labelling.label_studio.config import CHOICES, IMAGE
+from steepest.labelling.label_studio.masks import make_regions
+from steepest.pool.values import Label
+from steepest.seeds import SampleId
+
+ID, KEY = "steepest_id", "steepest_pool"
+MODEL_VERSION = "steepest"
+"""One name for all rounds: Label Studio orders only tasks of one model version."""
+
+Task = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """One sample that people are asked about.
+
+    Attributes:
+        id: The sample.
+        rank: 1 is the most wanted of its round.
+        score: As the strategy gave it.
+        guess: The model's own label, if it was asked.
+        round: The number of its round.
+        model: Fingerprint of the model that chose it.
+    """
+
+    id: SampleId
+    rank: int
+    score: float
+    guess: Label | None
+    round: int
+    model: str
+
+
+def picks_of(made: Round, number: int) -> Iterator[Pick]:
+    """Yield the picks of a round, best first."""
+    picks = made.picks
+    guesses = made.guesses or (None,) * len(picks)
+    for sample, rank, score, guess in zip(
+        picks.ids, picks.ranks, picks.scores, guesses, strict=True
+    ):
+        yield Pick(sample, rank, score, guess, number, picks.model)
+
+
+def make_task(
+    pick: Pick, image_url: str, size: tuple[int, int] | None, folder: LoopFolder, key: str
+) -> Task:
+    """Return a task as Label Studio imports it.
+
+    Args:
+        pick: The sample.
+        image_url: Where the browser finds its picture.
+        size: The picture's (height, width); None leaves the guess of a mask out.
+        folder: The loop.
+        key: What tells the loop's pool from others.
+    """
+    return {
+        "data": {
+            IMAGE: image_url,
+            ID: pick.id,
+            "steepest_score": pick.score,
+            "steepest_rank": pick.rank,
+            "steepest_round": pick.round,
+            "steepest_model": pick.model,
+            KEY: key,
+        },
+        "predictions": [
+            {
+                "model_version": MODEL_VERSION,
+                "score": order_score(pick.rank),
+                "result": _result(pick.guess, size, folder),
+            }
+        ],
+    }
+
+
+def order_score(rank: int) -> float:
+    """Return the score that makes Label Studio serve our best first: it takes the lowest.
+
+    Ranks and not scores, because those of two models cannot be compared: of several rounds, the
+    first ones come first, then the second ones.
+    """
+    return 1 - 1 / rank
+
+
+def _result(
+    guess: Label | None, size: tuple[int, int] | None, folder: LoopFolder
+) -> list[dict[str, Any]]:
+    words = folder.vocabulary
+    if guess is None:
+        return []
+    if words.task == SEGMENTATION:
+        return [] if size is None else make_regions(folder.maps.load(guess), words, size)
+    chosen = guess if isinstance(guess, list) else [guess]
+    names = [words.names[c] for c in chosen if isinstance(c, int)]
+    if not names:
+        return []
+    value = {"choices": names}
+    return [{"from_name": CHOICES, "to_name": IMAGE, "type": "choices", "value": value}]

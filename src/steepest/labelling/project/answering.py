@@ -1,0 +1,195 @@
+"""The verbs of a person who labels; every answer is on disk when its verb returns."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from steepest.errors import InputError
+from steepest.labelling.project.history import STANDING, History, find_image, to_answer
+from steepest.labelling.project.predictions import predicted
+from steepest.labelling.project.records import Answer, Kind
+from steepest.labelling.project.resolve import IMPORTED_BY, refresh
+from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.store import Store
+
+_MOST_LETTERS = 64
+
+
+class Answering(History):
+    """Takes answers.
+
+    Args:
+        store: The project's file.
+        settings: Asked for what holds now.
+        clock: Says what time it is.
+        after_answer: Called after an answer is on disk.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Callable[[], Settings],
+        clock: Callable[[], float],
+        after_answer: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(store, settings, clock)
+        self._after_answer = after_answer
+
+    def answer(self, annotator: str, sample: str, labels: Sequence[str]) -> Answer:
+        """Say what a sample is: for the first time, or otherwise than before.
+
+        Taken for every known sample at any time, given out or not.
+
+        Raises:
+            InputError: If the name, the sample or a class is not known.
+        """
+        check_annotator(annotator)
+        with self._store.writing() as connection:
+            image = find_image(connection, sample)
+            text = self._classes(connection).encode(labels)
+            answer = self._add(connection, annotator, image, text)
+        self._after_answer()
+        return answer
+
+    def skip(self, annotator: str, sample: str) -> Answer:
+        """Refuse a sample: it is not given to this person again.
+
+        Raises:
+            InputError: If the name or the sample is not known.
+        """
+        check_annotator(annotator)
+        with self._store.writing() as connection:
+            image = find_image(connection, sample)
+            answer = self._add(connection, annotator, image, None)
+        self._after_answer()
+        return answer
+
+    def undo(self, annotator: str) -> Answer | None:
+        """Take back this person's last answer that stands; again takes back the one before.
+
+        After a first answer the sample is given to this person next; after a later one the answer
+        before holds again.
+
+        Returns:
+            The entry in the history; None if there is nothing to take back.
+        """
+        check_annotator(annotator)
+        settings = self._settings()
+        with self._store.writing() as connection:
+            last = connection.execute(
+                f"""SELECT a.* FROM answers a WHERE a.annotator = ? AND {STANDING}
+                ORDER BY a.number DESC LIMIT 1""",  # noqa: S608
+                (annotator,),
+            ).fetchone()
+            if last is None:
+                return None
+            image, now = last["image"], self._clock()
+            number = connection.execute(
+                "INSERT INTO answers (at, annotator, image, kind, undoes) "
+                "VALUES (?, ?, ?, 'undo', ?)",
+                (now, annotator, image, last["number"]),
+            ).lastrowid
+            if last["previous"] is None:
+                connection.execute(
+                    "DELETE FROM current WHERE image = ? AND annotator = ?", (image, annotator)
+                )
+                expires = now + settings.lease_seconds
+                _hold_first(connection, image, annotator, last["batch"], now, expires)
+            else:
+                _set_current(connection, image, annotator, last["previous"])
+            self._refresh(connection, image, settings)
+            return self._read(connection, number)
+
+    def _add(
+        self, connection: sqlite3.Connection, annotator: str, image: sqlite3.Row, labels: str | None
+    ) -> Answer:
+        settings, number = self._settings(), image["number"]
+        before = connection.execute(
+            """SELECT a.number, a.kind FROM current c JOIN answers a ON a.number = c.answer
+            WHERE c.image = ? AND c.annotator = ?""",
+            (number, annotator),
+        ).fetchone()
+        first = before is None or before["kind"] == "skip"
+        kind: Kind = "skip" if labels is None else "label" if first else "relabel"
+        batch, version, said, probability = _shown(connection, number, annotator, settings)
+        added = connection.execute(
+            """INSERT INTO answers (at, annotator, image, kind, labels, version, predicted,
+            probability, batch, previous) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            (
+                *(self._clock(), annotator, number, kind, labels, version, said, probability),
+                *(batch, None if before is None else before["number"]),
+            ),
+        ).lastrowid
+        _set_current(connection, number, annotator, added)
+        connection.execute(
+            "DELETE FROM assignments WHERE image = ? AND annotator = ?", (number, annotator)
+        )
+        self._refresh(connection, number, settings)
+        return self._read(connection, added)
+
+    def _refresh(self, connection: sqlite3.Connection, image: int, settings: Settings) -> None:
+        refresh(connection, image, overlap=settings.overlap, multi_label=settings.multi_label)
+
+    def _read(self, connection: sqlite3.Connection, number: int | None) -> Answer:
+        row = connection.execute(
+            "SELECT a.*, i.id FROM answers a JOIN images i ON i.number = a.image "
+            "WHERE a.number = ?",
+            (number,),
+        ).fetchone()
+        return to_answer(row, self._classes(connection))
+
+
+def check_annotator(name: str) -> None:
+    """Refuse names that cannot be a person's.
+
+    Raises:
+        InputError: Saying why.
+    """
+    if not name or name != name.strip() or len(name) > _MOST_LETTERS or not name.isprintable():
+        raise InputError(f"annotator {name!r}: a name has 1 to {_MOST_LETTERS} printable letters")
+    if name == IMPORTED_BY:
+        raise InputError(f"{IMPORTED_BY!r} stands for labels from files; choose another name")
+
+
+def _shown(
+    connection: sqlite3.Connection, image: int, annotator: str, settings: Settings
+) -> tuple[int | None, int | None, str | None, float | None]:
+    """Return batch, model version, prediction and its probability at the time of giving out."""
+    row = connection.execute(
+        """SELECT s.batch, b.version, p.predicted FROM assignments s
+        JOIN batches b ON b.number = s.batch
+        LEFT JOIN picks p ON p.batch = s.batch AND p.image = s.image
+        WHERE s.image = ? AND s.annotator = ?""",
+        (image, annotator),
+    ).fetchone()
+    if row is None:
+        return None, None, None, None
+    text = row["predicted"] or "[]"
+    return row["batch"], row["version"], *predicted(text, multi_label=settings.multi_label)
+
+
+def _set_current(
+    connection: sqlite3.Connection, image: int, annotator: str, answer: int | None
+) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO current VALUES (?, ?, ?)", (image, annotator, answer)
+    )
+
+
+def _hold_first(
+    connection: sqlite3.Connection,
+    image: int,
+    annotator: str,
+    batch: int | None,
+    now: float,
+    expires: float,
+) -> None:
+    """Give an image to a person before all else that the person holds."""
+    first = connection.execute(
+        "SELECT ifnull(min(turn), 1) - 1 FROM assignments WHERE annotator = ?", (annotator,)
+    ).fetchone()[0]
+    connection.execute(
+        "INSERT OR REPLACE INTO assignments VALUES (?, ?, ?, ?, ?, ?)",
+        (image, annotator, now, expires, first, batch),
+    )

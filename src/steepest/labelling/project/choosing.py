@@ -1,0 +1,148 @@
+"""What to label next: by a strategy where there is a model, by their looks where there is none."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from steepest.errors import RegimeWarning
+from steepest.labelling.project.cheap_features import SIDE, Features, describe
+from steepest.labelling.project.learning import Learnt, see_features
+from steepest.labelling.project.picking import (
+    VALIDATION,
+    Candidate,
+    interleave,
+    list_candidates,
+    split_sizes,
+)
+from steepest.labelling.project.predictions import pack
+from steepest.labelling.project.round import Round
+from steepest.labelling.project.spread import choose_spread
+from steepest.labelling.project.squares import most_samples
+from steepest.scoring.select import select
+from steepest.scoring.selection import Selection
+from steepest.selection import random_subset
+from steepest.training.augment import normalise
+
+SPREAD = "spread"
+"""What is said to have picked samples before there is a model."""
+
+Entry = tuple[int, str]
+"""An image's number and its id."""
+
+
+def pick_by_model(this: Round, learnt: Learnt) -> tuple[list[Candidate], str | None]:
+    """Choose by the strategy, and draw samples to test on.
+
+    Returns:
+        Both, mixed, and what is to be said about the strategy's regime.
+    """
+    settings = this.settings
+    k, draws = split_sizes(settings.batch_size, settings.validation_share)
+    pool, drawn = _list_both(this, draws)
+    most = min(settings.subset_factor * k, most_samples(settings.side))
+    pool = _draw(this, pool, most, "candidates")
+    chosen, remark = _choose(this, learnt, pool, k)
+    places, squares = this.read([sample for _, sample in drawn])
+    tests = [
+        Candidate(drawn[place][0], None, VALIDATION, pack(values))
+        for place, values in zip(places, learnt.probabilities(squares), strict=True)
+    ]
+    return interleave(chosen, tests, settings.validation_share), remark
+
+
+def pick_spread(this: Round) -> list[Candidate]:
+    """Choose typical samples that differ from each other, and draw samples to test on."""
+    settings = this.settings
+    k, draws = split_sizes(settings.batch_size, settings.validation_share)
+    pool, drawn = _list_both(this, draws)
+    pool = _draw(this, pool, max(k, settings.cold_start_images), "cold start")
+    places, features = _look(this, [sample for _, sample in pool])
+    rows = choose_spread(features, k, this.seed) if places else []
+    chosen = [Candidate(pool[places[row]][0], None, SPREAD) for row in rows]
+    tests = [Candidate(number, None, VALIDATION) for number, _ in drawn]
+    return interleave(chosen, tests, settings.validation_share)
+
+
+def _look(this: Round, ids: Sequence[str]) -> tuple[list[int], Features]:
+    """Return the places that could be read, and what they look like [R, D]."""
+    settings = this.settings
+    if settings.weights is None:
+        places, squares = this.read(ids, SIDE)
+        return places, describe(squares.numpy())
+    places, squares = this.read(ids)
+    return places, see_features(squares, settings, len(this.classes.names))
+
+
+def _list_both(this: Round, draws: int) -> tuple[list[Entry], list[Entry]]:
+    with this.store.reading() as connection:
+        pool = list_candidates(connection, held_out=False)
+        return pool, list_candidates(connection, held_out=True, limit=draws)
+
+
+def _draw(this: Round, pool: list[Entry], most: int, purpose: str) -> list[Entry]:
+    kept = random_subset([sample for _, sample in pool], most, this.seed, purpose)
+    return [pool[place] for place in kept]
+
+
+def _choose(
+    this: Round, learnt: Learnt, pool: Sequence[Entry], k: int
+) -> tuple[list[Candidate], str | None]:
+    places, squares = this.read([sample for _, sample in pool])
+    if not places:
+        return [], None
+    settings = this.settings
+    ids = [pool[place][1] for place in places]
+    pixels = _Inputs(ids, squares, learnt)
+    picked, remark = _select(this, learnt, pixels, k, settings.strategy)
+    if remark is not None and settings.weak_strategy is not None:
+        picked, _ = _select(this, learnt, pixels, k, settings.weak_strategy)
+    row_of = {sample: row for row, sample in enumerate(ids)}
+    rows = [row_of[str(sample)] for sample in picked.ids]
+    chosen = [
+        Candidate(pool[places[row]][0], score, picked.strategy, pack(values))
+        for row, score, values in zip(
+            rows, picked.scores, learnt.probabilities(squares[rows]), strict=True
+        )
+    ]
+    return chosen, remark
+
+
+def _select(
+    this: Round, learnt: Learnt, pixels: _Inputs, k: int, strategy: str
+) -> tuple[Selection, str | None]:
+    """Return the choice, and the warning if the most uncertain samples come last in it."""
+    settings = this.settings
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        picked = select(
+            learnt.model,
+            pixels,
+            min(k, len(pixels)),
+            strategy,
+            options=settings.strategy_options if strategy == settings.strategy else None,
+            seed=this.seed,
+            task=learnt.task,
+            progress=this.progress,
+        )
+    said = [str(w.message) for w in caught if issubclass(w.category, RegimeWarning)]
+    return picked, said[0] if said else None
+
+
+class _Inputs(Dataset[Tensor]):
+    """Squares as a pool to choose from, normalised one at a time."""
+
+    def __init__(self, ids: Sequence[str], squares: Tensor, learnt: Learnt) -> None:
+        self.ids = list(ids)
+        self._squares = squares
+        self._learnt = learnt
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> Tensor:
+        one = self._squares[index : index + 1]
+        return normalise(one, self._learnt.mean, self._learnt.std)[0]

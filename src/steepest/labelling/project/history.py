@@ -1,0 +1,180 @@
+"""What was answered so far, by whom, and what all say together."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Literal
+
+from steepest.errors import InputError
+from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.records import Answer, Resolved, SampleState
+from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.store import Store
+
+State = Literal["labelled", "open", "skipped", "disputed", "unreadable", "missing"]
+
+CONDITIONS: dict[str, str] = {
+    "labelled": "labels IS NOT NULL",
+    "open": "open = 1",
+    "skipped": "skips > 0 AND labels IS NULL",
+    "disputed": "disputed = 1",
+    "unreadable": "unreadable IS NOT NULL",
+    "missing": "missing = 1",
+}
+"""What each state means in the table of images."""
+
+STANDING = """a.kind <> 'undo'
+    AND NOT EXISTS (SELECT 1 FROM answers u WHERE u.undoes = a.number)"""
+"""Whether an answer ``a`` was never taken back."""
+
+
+class History:
+    """Reads answers.
+
+    Args:
+        store: The project's file.
+        settings: Asked for what holds now.
+        clock: Says what time it is.
+    """
+
+    def __init__(
+        self, store: Store, settings: Callable[[], Settings], clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+
+    def history(
+        self,
+        annotator: str | None = None,
+        *,
+        sample: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> list[Answer]:
+        """Return answers that stand, newest first; those that were taken back are left out.
+
+        Args:
+            annotator: Whose; None is everybody's.
+            sample: About which sample; None is all.
+            limit: How many at most.
+            before: Only those with smaller numbers, to page back.
+        """
+        with self._store.reading() as connection:
+            image = None if sample is None else find_image(connection, sample)["number"]
+            rows = connection.execute(
+                f"""SELECT a.*, i.id FROM answers a JOIN images i ON i.number = a.image
+                WHERE {STANDING} AND (:who IS NULL OR a.annotator = :who)
+                AND (:image IS NULL OR a.image = :image)
+                AND (:before IS NULL OR a.number < :before)
+                ORDER BY a.number DESC LIMIT :limit""",  # noqa: S608
+                {"who": annotator, "image": image, "before": before, "limit": limit},
+            ).fetchall()
+            classes = self._classes(connection)
+        return [to_answer(row, classes) for row in rows]
+
+    def label_of(self, sample: str) -> Resolved:
+        """Return what all people together say about a sample.
+
+        Raises:
+            InputError: If there is no such sample.
+        """
+        with self._store.reading() as connection:
+            row = find_image(connection, sample)
+            labels = self._classes(connection).decode(row["labels"])
+        return Resolved(labels, row["votes"], bool(row["disputed"]))
+
+    def answer_of(self, annotator: str, sample: str) -> Answer | None:
+        """Return what one person says about a sample now.
+
+        Raises:
+            InputError: If there is no such sample.
+        """
+        with self._store.reading() as connection:
+            row = connection.execute(
+                """SELECT a.*, i.id FROM current c JOIN answers a ON a.number = c.answer
+                JOIN images i ON i.number = c.image WHERE c.image = ? AND c.annotator = ?""",
+                (find_image(connection, sample)["number"], annotator),
+            ).fetchone()
+            return None if row is None else to_answer(row, self._classes(connection))
+
+    def samples(
+        self,
+        *,
+        label: str | None = None,
+        state: State | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[SampleState]:
+        """Return samples in the order of their ids, for looking through them.
+
+        Args:
+            label: Only those that have this class.
+            state: Only those in this state.
+            limit: How many at most.
+            offset: How many to pass over.
+
+        Raises:
+            InputError: If there is no such class or state.
+        """
+        if state is not None and state not in CONDITIONS:
+            raise InputError(f"state {state!r} is not known: use {', '.join(CONDITIONS)}")
+        condition = CONDITIONS[state] if state else "1"
+        with self._store.reading() as connection:
+            classes = self._classes(connection)
+            number = None if label is None else classes.number_of(label)
+            rows = connection.execute(
+                f"""SELECT * FROM images WHERE {condition} AND (:label IS NULL OR EXISTS
+                (SELECT 1 FROM json_each(ifnull(labels, '[]')) WHERE value = :label))
+                ORDER BY id LIMIT :limit OFFSET :offset""",  # noqa: S608
+                {"label": number, "limit": limit, "offset": offset},
+            ).fetchall()
+        return [
+            SampleState(
+                row["id"],
+                classes.decode(row["labels"]),
+                row["votes"],
+                row["skips"],
+                bool(row["disputed"]),
+                row["unreadable"],
+                bool(row["missing"]),
+            )
+            for row in rows
+        ]
+
+    def _classes(self, connection: sqlite3.Connection) -> ClassList:
+        return ClassList.load(connection, multi_label=self._settings().multi_label)
+
+
+def find_image(connection: sqlite3.Connection, sample: str) -> sqlite3.Row:
+    """Return an image's row.
+
+    Raises:
+        InputError: If there is no such sample.
+    """
+    try:
+        row = connection.execute("SELECT * FROM images WHERE id = ?", (sample,)).fetchone()
+    except UnicodeEncodeError:
+        row = None
+    if row is None:
+        raise InputError(f"no sample {sample!r} in this project; rescan if it is new")
+    found: sqlite3.Row = row
+    return found
+
+
+def to_answer(row: sqlite3.Row, classes: ClassList) -> Answer:
+    """Turn a row of answers, with the image's id, into a record."""
+    return Answer(
+        number=row["number"],
+        at=row["at"],
+        annotator=row["annotator"],
+        sample=row["id"],
+        kind=row["kind"],
+        labels=classes.decode(row["labels"]),
+        version=row["version"],
+        predicted=classes.decode(row["predicted"]),
+        probability=row["probability"],
+        batch=row["batch"],
+        undoes=row["undoes"],
+    )

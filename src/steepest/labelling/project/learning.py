@@ -1,0 +1,201 @@
+"""From labelled squares of pixels to a trained model, and from a model to probabilities."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from steepest.datasets.image_view import IMAGENET_MEAN, IMAGENET_STD
+from steepest.devices import choose_device
+from steepest.errors import InputError
+from steepest.labelling.project.settings import Settings
+from steepest.models import build
+from steepest.models.features import extract_features, find_penultimate
+from steepest.models.weights import load_weights
+from steepest.progress import Progress
+from steepest.seeds import derive
+from steepest.tasks.base import Task
+from steepest.tasks.classification import Classification
+from steepest.tasks.multi_label import MultiLabel
+from steepest.training.augment import normalise
+from steepest.training.evaluate import predict_logits
+from steepest.training.fit import fit
+from steepest.training.recipe import Recipe
+
+_BATCH = 32
+_STEPS, _MOST_EPOCHS, _LEAST_EPOCHS = 600, 150, 8
+_TUNING_STEPS, _MOST_TUNING_EPOCHS = 150, 40
+_LR, _TUNING_LR = 1e-3, 3e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """A trained model with what it needs to look at pixels.
+
+    Attributes:
+        model: In eval mode.
+        task: What it was trained for.
+        mean: Per channel, on the 0..1 scale [3].
+        std: Per channel, on the same scale [3].
+        device: Where it is.
+    """
+
+    model: nn.Module
+    task: Task
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    device: torch.device
+
+    def logits(self, squares: Tensor) -> Tensor:
+        """Return logits [N, K] for pixels uint8 [N, 3, S, S]."""
+        return predict_logits(self.model, squares, mean=self.mean, std=self.std, device=self.device)
+
+    def probabilities(self, squares: Tensor) -> list[list[float]]:
+        """Return how likely each class is [N, K] for pixels uint8 [N, 3, S, S]."""
+        if not len(squares):
+            return []
+        logits = self.logits(squares).double()
+        several = isinstance(self.task, MultiLabel)
+        rows: list[list[float]] = (logits.sigmoid() if several else logits.softmax(1)).tolist()
+        return rows
+
+
+def can_learn(labels: Sequence[str], classes: int) -> bool:
+    """Decide whether there is anything to tell apart: two different labels at least."""
+    return len(set(labels)) >= 2 and classes >= 2
+
+
+def to_targets(task: Task, labels: Sequence[str]) -> Tensor:
+    """Return labels as the store keeps them as what a task learns from [N, ...]."""
+    lists = [json.loads(text) for text in labels]
+    return task.targets(lists if isinstance(task, MultiLabel) else [row[0] for row in lists])
+
+
+def learn(
+    squares: Tensor,
+    labels: Sequence[str],
+    classes: int,
+    settings: Settings,
+    progress: Progress,
+    *,
+    purpose: str = "",
+) -> Learnt:
+    """Train a model from the seed, or from a file of weights, on all labels.
+
+    Args:
+        squares: Pixels uint8 [N, 3, S, S].
+        labels: As the store keeps them [N].
+        classes: The number of classes.
+        settings: Say the model and how to train it.
+        progress: Told of every epoch.
+        purpose: Tells the draws of several models apart.
+    """
+    task: Task = MultiLabel(classes) if settings.multi_label else Classification(classes)
+    seed = derive(settings.seed, "labelling model", purpose)
+    device = choose_device(settings.device)
+    model = make_model(settings, classes, seed)
+    mean, std = _statistics(squares, settings)
+    fit(
+        model,
+        task,
+        squares,
+        to_targets(task, labels),
+        choose_recipe(len(squares), settings),
+        mean=mean,
+        std=std,
+        augmentation="none",
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
+    return Learnt(model, task, mean, std, device)
+
+
+@torch.no_grad()
+def see_features(squares: Tensor, settings: Settings, classes: int) -> npt.NDArray[np.float64]:
+    """Return what the model to begin from makes of pixels, before any training [N, D].
+
+    Args:
+        squares: Pixels uint8 [N, 3, S, S].
+        settings: Say the model and its weights.
+        classes: The number of classes; its head does not matter here.
+    """
+    device = choose_device(settings.device)
+    model = make_model(settings, max(2, classes), settings.seed).to(device).eval()
+    mean, std = _statistics(squares, settings)
+    parts: list[Tensor] = []
+    head = None
+    for part in torch.split(squares, _BATCH):
+        inputs = normalise(part, mean, std).to(device)
+        head = head or find_penultimate(model, inputs)
+        parts.append(extract_features(model, inputs, penultimate=head).penultimate.cpu())
+    if not parts:
+        return np.zeros((0, 1))
+    features: npt.NDArray[np.float64] = torch.cat(parts).double().numpy()
+    return features
+
+
+def make_model(settings: Settings, classes: int, seed: int) -> nn.Module:
+    """Return the model that training begins from.
+
+    Raises:
+        InputError: If there is no such model, or its weights do not fit.
+    """
+    model = build(settings.model, classes, 3, seed, settings.model_options)
+    if settings.weights is None:
+        return model
+    path = Path(settings.weights).expanduser()
+    if settings.layers is not None:
+        load_weights(model, path, layers=settings.layers)
+        return model
+    try:
+        load_weights(model, path)
+    except InputError as whole:
+        # The file's head may be for other classes, and its features as good.
+        try:
+            load_weights(model, path, layers="backbone")
+        except InputError:
+            raise whole from None
+    return model
+
+
+def choose_recipe(samples: int, settings: Settings) -> Recipe:
+    """Return how to train on so many samples: few get many passes."""
+    tuning = settings.weights is not None
+    size = max(2, min(_BATCH, samples))
+    steps, most = (_TUNING_STEPS, _MOST_TUNING_EPOCHS) if tuning else (_STEPS, _MOST_EPOCHS)
+    suited = math.ceil(steps / math.ceil(samples / size))
+    return Recipe(
+        epochs=settings.epochs or min(most, max(_LEAST_EPOCHS, suited)),
+        batch_size=size,
+        optimizer="adam",
+        lr=settings.lr or (_TUNING_LR if tuning else _LR),
+        weight_decay=1e-4,
+        schedule="cosine",
+        augmentation=settings.augmentation,
+    )
+
+
+def _statistics(squares: Tensor, settings: Settings) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    if settings.mean is not None and settings.std is not None:
+        return settings.mean, settings.std
+    if settings.weights is not None:
+        return IMAGENET_MEAN, IMAGENET_STD
+    first = torch.zeros(3, dtype=torch.float64)
+    second = torch.zeros(3, dtype=torch.float64)
+    for part in torch.split(squares, 64):
+        values = part.double() / 255.0
+        first += values.sum(dim=(0, 2, 3))
+        second += values.square().sum(dim=(0, 2, 3))
+    count = squares[:, 0].numel()
+    mean = first / count
+    std = (second / count - mean.square()).clamp(min=0.0).sqrt().clamp(min=1e-2)
+    return tuple(mean.tolist()), tuple(std.tolist())

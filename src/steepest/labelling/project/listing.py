@@ -1,0 +1,139 @@
+"""The images of a folder and its subfolders, into the store and not into memory."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from steepest.datasets.folder import SUFFIXES
+from steepest.errors import DataError
+from steepest.labelling.project.resolve import reopen
+from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.store import Store
+from steepest.seeds import keyed_uniform
+
+VOLUME_SUFFIXES = frozenset({".npy", ".npz", ".mrc"})
+"""The names' endings of arrays and volumes that are shown as pictures."""
+
+_KNOWN = SUFFIXES | VOLUME_SUFFIXES
+_AT_ONCE = 2000
+
+Found = tuple[str, int, int]
+"""A relative path, its size in bytes and when it was changed in nanoseconds."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a look at the folder found.
+
+    Attributes:
+        added: Images that are new.
+        missing: Images that are gone since the last look.
+        back: Images that were missing and are there again.
+        refused: Links out of the folder and names that no file can hold.
+        total: Images that are there.
+    """
+
+    added: int
+    missing: int
+    back: int
+    refused: int
+    total: int
+
+
+def scan(store: Store, photos: Path, settings: Settings) -> Scan:
+    """Bring the store's images up to date with the folder.
+
+    Raises:
+        DataError: If there is no such folder.
+    """
+    if not photos.is_dir():
+        raise DataError(f"{photos}: no such folder")
+    refused: list[str] = []
+    found = _walk(photos, store.path.parent.resolve(), refused)
+    with store.writing() as connection:
+        turn = int(connection.execute("SELECT ifnull(max(seen), 0) + 1 FROM images").fetchone()[0])
+        before = int(connection.execute("SELECT count(*) FROM images").fetchone()[0])
+        was_missing = _count(connection, "missing = 1")
+    while rows := list(islice(found, _AT_ONCE)):
+        with store.writing() as connection:
+            _note(connection, rows, turn, settings)
+    with store.writing() as connection:
+        total = int(connection.execute("SELECT count(*) FROM images").fetchone()[0])
+        back = was_missing - _count(connection, f"missing = 1 AND seen < {turn}")
+        missing = _count(connection, f"missing = 0 AND seen < {turn}")
+        connection.execute("UPDATE images SET missing = 1, open = 0 WHERE seen < ?", (turn,))
+        connection.execute("UPDATE images SET missing = 0 WHERE seen = ? AND missing = 1", (turn,))
+        reopen(connection, settings.overlap)
+        there = _count(connection, "missing = 0")
+    return Scan(total - before, missing, back, len(refused), there)
+
+
+def _note(connection: sqlite3.Connection, rows: list[Found], turn: int, settings: Settings) -> None:
+    ids = [row[0] for row in rows]
+    shuffle = keyed_uniform(settings.seed, "labelling order", ids)[:, 0]
+    chance = keyed_uniform(settings.seed, "validation", ids)[:, 0]
+    held_out = chance < settings.validation_share
+    # A file that was written anew may be readable now.
+    connection.executemany(
+        """INSERT INTO images (id, size_bytes, changed_ns, seen, held_out, shuffle)
+        VALUES (?, ?, ?, ?, ?, ?)
+        ON CONFLICT (id) DO UPDATE SET seen = excluded.seen,
+            unreadable = CASE WHEN size_bytes = excluded.size_bytes
+                AND changed_ns = excluded.changed_ns THEN unreadable END,
+            size_bytes = excluded.size_bytes, changed_ns = excluded.changed_ns""",
+        (
+            (*row, turn, int(out), float(place))
+            for row, out, place in zip(rows, held_out, shuffle, strict=True)
+        ),
+    )
+
+
+def _count(connection: sqlite3.Connection, condition: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM images WHERE {condition}").fetchone()[0])  # noqa: S608
+
+
+def _walk(photos: Path, project: Path, refused: list[str]) -> Iterator[Found]:
+    """Yield image files; hidden ones, and links that lead elsewhere, are left out."""
+    inside = photos.resolve()
+    # The project's own pictures must not become samples.
+    own = f"{project.relative_to(inside).as_posix()}/" if project.is_relative_to(inside) else None
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = os.scandir(photos / folder)
+        except OSError:
+            refused.append(folder)
+            continue
+        with entries:
+            for entry in entries:
+                name = f"{folder}{entry.name}"
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    if f"{name}/" != own:
+                        waiting.append(f"{name}/")
+                elif os.path.splitext(entry.name)[1].lower() in _KNOWN:  # noqa: PTH122 - much faster
+                    found = _look(entry, name, inside)
+                    if found is None:
+                        refused.append(name)
+                    else:
+                        yield found
+
+
+def _look(entry: os.DirEntry[str], name: str, inside: Path) -> Found | None:
+    try:
+        name.encode()
+        if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(inside):
+            return None
+        if not entry.is_file():
+            return None
+        status = entry.stat()
+    except (OSError, RuntimeError, UnicodeEncodeError):
+        return None
+    return name, status.st_size, status.st_mtime_ns

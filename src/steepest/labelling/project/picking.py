@@ -1,0 +1,99 @@
+"""New picks: how samples to learn from and samples to test on share a batch."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+VALIDATION = "validation"
+"""What is said to have picked the random draws that are never trained on."""
+
+RESERVE = 2
+"""As many times the batch are picked, so that nobody waits while the next model is trained."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An image that may be picked.
+
+    Attributes:
+        image: Its number in the store.
+        score: What the strategy gave it; None for random draws.
+        strategy: What picked it.
+        predicted: What the model thinks of it, as the store keeps it.
+    """
+
+    image: int
+    score: float | None
+    strategy: str
+    predicted: str = "[]"
+
+
+def interleave(
+    chosen: Sequence[Candidate], drawn: Sequence[Candidate], share: float
+) -> list[Candidate]:
+    """Mix both kinds evenly, so that every part of a batch has its share of random draws."""
+    total = len(chosen) + len(drawn)
+    mixed: list[Candidate] = []
+    learn, test = list(chosen), list(drawn)
+    for place in range(total):
+        turn = int((place + 1) * share) > int(place * share)
+        source = test if (turn and test) or not learn else learn
+        mixed.append(source.pop(0))
+    return mixed
+
+
+def split_sizes(batch_size: int, share: float) -> tuple[int, int]:
+    """Return how many to choose and how many to draw, with the reserve."""
+    total = RESERVE * batch_size
+    drawn = int(total * share)
+    return total - drawn, drawn
+
+
+def list_candidates(
+    connection: sqlite3.Connection, *, held_out: bool, limit: int = -1
+) -> list[tuple[int, str]]:
+    """Return numbers and ids of images that nobody has labelled or skipped, in random order."""
+    rows = connection.execute(
+        """SELECT number, id FROM images WHERE open = 1 AND skips = 0 AND votes = 0
+        AND held_out = ? ORDER BY shuffle LIMIT ?""",
+        (int(held_out), limit),
+    )
+    return [(row["number"], row["id"]) for row in rows]
+
+
+def write_batch(
+    connection: sqlite3.Connection,
+    picks: Sequence[Candidate],
+    *,
+    size: int,
+    strategy: str,
+    version: int | None,
+    fingerprint: str,
+    now: float,
+) -> int:
+    """Make picks the batch that is given out next.
+
+    Images that were labelled in the meantime are left out.
+    """
+    number = connection.execute("SELECT ifnull(max(number), 0) + 1 FROM batches").fetchone()[0]
+    fresh = [
+        pick
+        for pick in picks
+        if connection.execute(
+            "SELECT open = 1 AND votes = 0 FROM images WHERE number = ?", (pick.image,)
+        ).fetchone()[0]
+    ]
+    connection.execute(
+        "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)",
+        (number, now, strategy, version, fingerprint, min(size, len(fresh))),
+    )
+    connection.executemany(
+        "INSERT INTO picks VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            (number, rank, p.image, p.score, p.strategy, p.predicted)
+            for rank, p in enumerate(fresh, start=1)
+        ),
+    )
+    return int(number)

@@ -1,0 +1,179 @@
+"""Pictures of samples for the eye: small, cached on disk, and safe from hostile files."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from steepest.errors import DataError, InputError
+from steepest.files import SCRATCH_PREFIX, write_atomically
+from steepest.labelling.project.decoding import read_picture
+from steepest.labelling.project.history import find_image
+from steepest.labelling.project.resolve import reopen
+from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.store import Store
+
+SIDES = range(16, 2049)
+"""The sides in pixels that a picture may be asked for."""
+
+_QUALITY = 88
+_MOST_CACHED_BYTES = 512 << 20
+_WRITES_BETWEEN_LOOKS = 256
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as a browser takes it.
+
+    Attributes:
+        data: The file's bytes.
+        media_type: ``"image/jpeg"``.
+        etag: Changes with the file.
+    """
+
+    data: bytes
+    media_type: str
+    etag: str
+
+
+class Pictures:
+    """Shows samples.
+
+    Args:
+        store: The project's file.
+        photos: The folder of the samples.
+        settings: Asked for what holds now.
+        most_bytes: How much is cached on disk at most, roughly.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        photos: Path,
+        settings: Callable[[], Settings],
+        most_bytes: int = _MOST_CACHED_BYTES,
+    ) -> None:
+        self._store = store
+        self._photos = photos
+        self._settings = settings
+        self._cache = store.path.parent / "thumbnails"
+        self._most_bytes = most_bytes
+        self._writes = 0
+        self._guard = threading.Lock()
+
+    def path(self, sample: str) -> Path:
+        """Return where a sample's file is, within the folder.
+
+        Raises:
+            InputError: If there is no such sample.
+            DataError: If the file is gone, or is a link out of the folder.
+        """
+        with self._store.reading() as connection:
+            find_image(connection, sample)
+        return locate(self._photos, sample)
+
+    def thumbnail(self, sample: str, side: int = 512) -> Picture:
+        """Return a sample as a JPEG file no side of which is longer than asked for.
+
+        Raises:
+            InputError: If there is no such sample, or the side cannot be used.
+            DataError: If it cannot be shown; it is then marked so and not given out again.
+        """
+        if side not in SIDES:
+            raise InputError(f"side is {side}; use {SIDES.start} to {SIDES.stop - 1} pixels")
+        with self._store.reading() as connection:
+            row = find_image(connection, sample)
+        if row["unreadable"] is not None:
+            raise DataError(row["unreadable"])
+        try:
+            path = locate(self._photos, sample)
+            changed = path.stat().st_mtime_ns
+            etag = hashlib.sha256(f"{sample}\0{changed}\0{side}".encode()).hexdigest()[:32]
+            cached = self._cache / etag[:2] / f"{etag}.jpg"
+            data = _read(cached) or self._make(path, side, cached)
+        except (DataError, FileNotFoundError) as error:
+            mark_unreadable(self._store, self._photos, sample, str(error), self._settings())
+            raise DataError(str(error)) from error
+        return Picture(data, "image/jpeg", etag)
+
+    def _make(self, path: Path, side: int, cached: Path) -> bytes:
+        file = io.BytesIO()
+        read_picture(path, side).save(file, "JPEG", quality=_QUALITY)
+        data = file.getvalue()
+        try:
+            write_atomically(cached, data)
+        except InputError:
+            return data  # a full disk costs time, not the picture
+        with self._guard:
+            self._writes += 1
+            if self._writes % _WRITES_BETWEEN_LOOKS == 1:
+                trim(self._cache, self._most_bytes)
+        return data
+
+
+def locate(photos: Path, sample: str) -> Path:
+    """Return a sample's file.
+
+    Raises:
+        DataError: If it is gone, no plain file, or outside of the folder.
+    """
+    inside = photos.resolve()
+    try:
+        path = (inside / sample).resolve()
+        if not path.is_relative_to(inside):
+            raise DataError(f"{sample}: outside of the folder of images")
+        if not path.is_file():
+            raise DataError(f"{sample}: the file is gone")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DataError(f"{sample}: cannot be found") from error
+    return path
+
+
+def mark_unreadable(
+    store: Store, photos: Path, sample: str, reason: str, settings: Settings
+) -> None:
+    """Note why a sample cannot be shown; it is not given out until its file changes.
+
+    A file that is gone is noted as missing instead: it may come back as it was.
+    """
+    gone = not (photos / sample).exists()
+    with store.writing() as connection:
+        number = find_image(connection, sample)["number"]
+        change = "missing = 1" if gone else "unreadable = :reason"
+        connection.execute(
+            f"UPDATE images SET {change} WHERE number = :number",  # noqa: S608
+            {"reason": reason, "number": number},
+        )
+        connection.execute("DELETE FROM assignments WHERE image = ?", (number,))
+        reopen(connection, settings.overlap, number)
+
+
+def trim(cache: Path, most_bytes: int) -> None:
+    """Remove the oldest files of a cache until it is well within its limit."""
+    files = []
+    for path in cache.glob("*/*"):
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        if not path.name.startswith(SCRATCH_PREFIX):
+            files.append((status.st_mtime_ns, status.st_size, path))
+    total = sum(size for _, size, _ in files)
+    if total <= most_bytes:
+        return
+    for _, size, path in sorted(files):
+        path.unlink(missing_ok=True)
+        total -= size
+        if total <= most_bytes * 3 // 4:
+            return
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,116 @@
+"""Who is asked about which sample next."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from steepest.errors import InputError
+from steepest.labelling.project.answering import Answering, check_annotator
+from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.predictions import unpack
+from steepest.labelling.project.records import Task
+
+_MOST_AT_ONCE = 100
+
+# People who hold an image count like those who answered it, or it would be given out too often.
+_FREE = """i.open = 1
+    AND NOT EXISTS (SELECT 1 FROM current c WHERE c.image = i.number AND c.annotator = :who)
+    AND NOT EXISTS (SELECT 1 FROM assignments s WHERE s.image = i.number AND s.annotator = :who)
+    AND i.votes + (SELECT count(*) FROM assignments s WHERE s.image = i.number) < :overlap"""
+# Which table and index come first is said here: left to itself, SQLite goes through all images.
+_PICKED = f"""SELECT i.number, p.batch FROM picks p CROSS JOIN images i ON i.number = p.image
+    WHERE p.batch = (SELECT max(number) FROM batches) AND {_FREE}
+    ORDER BY i.skips > 0, p.rank LIMIT 1"""  # noqa: S608
+_BEGUN = f"""SELECT i.number, NULL AS batch FROM images i INDEXED BY images_begun
+    WHERE {_FREE} AND i.votes > 0 ORDER BY i.skips, i.shuffle LIMIT 1"""  # noqa: S608
+_ANY = f"""SELECT i.number, NULL AS batch FROM images i
+    WHERE {_FREE} ORDER BY i.skips, i.shuffle LIMIT 1"""  # noqa: S608
+_HELD = """SELECT i.id, s.since, s.expires, s.batch, p.rank, p.score, p.strategy, p.predicted,
+        b.version
+    FROM assignments s JOIN images i ON i.number = s.image
+    LEFT JOIN picks p ON p.batch = s.batch AND p.image = s.image
+    LEFT JOIN batches b ON b.number = s.batch
+    WHERE s.annotator = ? AND i.missing = 0 AND i.unreadable IS NULL ORDER BY s.turn LIMIT ?"""
+
+
+class Queue(Answering):
+    """Gives samples to people, each to as many as the settings say, and takes their answers."""
+
+    def next(self, annotator: str, count: int = 1) -> list[Task]:
+        """Return samples that are this person's to answer, and keep them for a while.
+
+        Those that the person holds already come first, so that asking again gives the same.
+
+        Args:
+            annotator: Who asks.
+            count: How many at most.
+
+        Returns:
+            No more than there are; none if nothing is left for this person now.
+
+        Raises:
+            InputError: If the name or the number cannot be used.
+        """
+        check_annotator(annotator)
+        if not 1 <= count <= _MOST_AT_ONCE:
+            raise InputError(f"count is {count}; ask for 1 to {_MOST_AT_ONCE} samples")
+        settings, now = self._settings(), self._clock()
+        with self._store.writing() as connection:
+            connection.execute("DELETE FROM assignments WHERE expires <= ?", (now,))
+            expires = now + settings.lease_seconds
+            connection.execute(
+                "UPDATE assignments SET expires = ? WHERE annotator = ?", (expires, annotator)
+            )
+            held = connection.execute(_HELD, (annotator, count)).fetchall()
+            for _ in range(count - len(held)):
+                if not _give(connection, annotator, settings.overlap, now, expires):
+                    break
+            held = connection.execute(_HELD, (annotator, count)).fetchall()
+            classes = ClassList.load(connection, multi_label=settings.multi_label)
+        return [_task(row, classes) for row in held]
+
+    def release(self, annotator: str) -> None:
+        """Give back all that this person holds, for others to take."""
+        check_annotator(annotator)
+        with self._store.writing() as connection:
+            connection.execute("DELETE FROM assignments WHERE annotator = ?", (annotator,))
+
+
+def _give(
+    connection: sqlite3.Connection, annotator: str, overlap: int, now: float, expires: float
+) -> bool:
+    asked = {"who": annotator, "overlap": overlap}
+    # What one person has begun is finished before more is begun, or agreement is never known.
+    for query in (_BEGUN, _PICKED, _ANY) if overlap > 1 else (_PICKED, _ANY):
+        row = connection.execute(query, asked).fetchone()
+        if row is not None:
+            break
+    else:
+        return False
+    last = connection.execute(
+        "SELECT ifnull(max(turn), 0) + 1 FROM assignments WHERE annotator = ?", (annotator,)
+    ).fetchone()[0]
+    batch = row["batch"]
+    if batch is None:
+        # Of a begun image the others were shown a prediction too.
+        known = "SELECT max(batch) FROM picks WHERE image = ?"
+        batch = connection.execute(known, (row["number"],)).fetchone()[0]
+    connection.execute(
+        "INSERT INTO assignments VALUES (?, ?, ?, ?, ?, ?)",
+        (row["number"], annotator, now, expires, last, batch),
+    )
+    return True
+
+
+def _task(row: sqlite3.Row, classes: ClassList) -> Task:
+    return Task(
+        sample=row["id"],
+        since=row["since"],
+        expires=row["expires"],
+        batch=row["batch"],
+        rank=row["rank"],
+        score=row["score"],
+        strategy=row["strategy"],
+        version=row["version"],
+        predictions=() if row["predicted"] is None else unpack(row["predicted"], classes),
+    )

@@ -1,0 +1,228 @@
+"""What the store hands out: plain records with class names in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["label", "relabel", "skip", "undo"]
+Labels = tuple[str, ...]
+"""Names of classes: exactly one, or any number where several are allowed."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model thinks of one class.
+
+    Attributes:
+        name: The class.
+        probability: How likely it is.
+    """
+
+    name: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """A sample that one person is asked about.
+
+    Attributes:
+        sample: Its path relative to the folder.
+        since: When it was given to that person.
+        expires: When it may be given to another.
+        batch: The batch of picks it belongs to; None if nothing picked it.
+        rank: Its place there, from 1 on.
+        score: What the strategy gave it.
+        strategy: What picked it.
+        version: The model that was asked.
+        predictions: What that model thinks, most likely first.
+    """
+
+    sample: str
+    since: float
+    expires: float
+    batch: int | None = None
+    rank: int | None = None
+    score: float | None = None
+    strategy: str | None = None
+    version: int | None = None
+    predictions: tuple[Prediction, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One entry of the history.
+
+    Attributes:
+        number: Its place in the history.
+        at: When, in seconds since 1970.
+        annotator: Who.
+        sample: About which sample.
+        kind: A first label, another label, a refusal, or the taking back of one of these.
+        labels: The classes; None for a skip or an undo.
+        version: The model whose prediction was there at the time.
+        predicted: What it predicted.
+        probability: How likely that was in its eyes.
+        batch: The batch the sample was given out in.
+        undoes: The number of the answer that is taken back.
+    """
+
+    number: int
+    at: float
+    annotator: str
+    sample: str
+    kind: Kind
+    labels: Labels | None
+    version: int | None = None
+    predicted: Labels | None = None
+    probability: float | None = None
+    batch: int | None = None
+    undoes: int | None = None
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What all people together say about a sample.
+
+    Attributes:
+        labels: The majority's; None if there is none.
+        votes: The people who gave a label.
+        disputed: Whether they are split evenly.
+    """
+
+    labels: Labels | None
+    votes: int
+    disputed: bool
+
+
+@dataclass(frozen=True)
+class SampleState:
+    """Where a sample stands.
+
+    Attributes:
+        sample: Its path relative to the folder.
+        labels: The majority's; None if there is none.
+        votes: The people who gave a label.
+        skips: The people who skipped it.
+        disputed: Whether people are split evenly.
+        unreadable: Why it cannot be shown; None if it can, as far as is known.
+        missing: Whether the file is gone.
+    """
+
+    sample: str
+    labels: Labels | None
+    votes: int
+    skips: int
+    disputed: bool
+    unreadable: str | None
+    missing: bool
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many images are in which state.
+
+    Attributes:
+        images: All that were ever found.
+        unreadable: Those that cannot be shown.
+        missing: Those whose file is gone.
+        labelled: Those with a label.
+        open: Those that still wait for an answer.
+        skipped: Those without a label that somebody skipped.
+        disputed: Those on which people are split evenly.
+    """
+
+    images: int
+    unreadable: int
+    missing: int
+    labelled: int
+    open: int
+    skipped: int
+    disputed: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples that were picked together.
+
+    Attributes:
+        number: Counts batches from 1 on.
+        at: When they were picked.
+        strategy: What picked them.
+        version: The model that was asked; None if there was none.
+        fingerprint: Of that model.
+        size: After how many answers the batch is done; further picks are in reserve.
+        finished: How many of these are answered or skipped.
+    """
+
+    number: int
+    at: float
+    strategy: str
+    version: int | None
+    fingerprint: str
+    size: int
+    finished: int
+
+
+@dataclass(frozen=True)
+class Pick:
+    """One picked sample.
+
+    Attributes:
+        batch: Its batch.
+        rank: Its place there, from 1 on.
+        sample: Its path relative to the folder.
+        score: What the strategy gave it; None for random draws.
+        strategy: What picked it; ``"validation"`` for random draws that are never trained on.
+        predictions: What the model thinks of it, most likely first.
+    """
+
+    batch: int
+    rank: int
+    sample: str
+    score: float | None
+    strategy: str
+    predictions: tuple[Prediction, ...] = ()
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training, asked for, under way or over.
+
+    Attributes:
+        number: Counts requests.
+        version: Counts models; None where none was trained.
+        status: ``wanted``, ``running``, ``done``, ``failed`` or ``interrupted``.
+        reason: Why it was asked for.
+        requested_at: When.
+        started_at: When it began.
+        finished_at: When it was over.
+        labels: Labels it was trained on.
+        validation: Labels it was tested on.
+        correct: How many of these it predicted.
+        metrics: All that was measured on them.
+        seconds: How long it took.
+        weights: The file of the weights, relative to the project's folder.
+        fingerprint: Of the model.
+        error: What went wrong, in one line.
+        batch: The batch that it picked.
+    """
+
+    number: int
+    version: int | None
+    status: str
+    reason: str
+    requested_at: float
+    started_at: float | None
+    finished_at: float | None
+    labels: int
+    validation: int
+    correct: int
+    metrics: Mapping[str, Any]
+    seconds: float | None
+    weights: str | None
+    fingerprint: str
+    error: str | None
+    batch: int | None

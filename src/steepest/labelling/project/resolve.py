@@ -1,0 +1,64 @@
+"""What follows from all answers about an image: its label, and whether it waits for more."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+
+IMPORTED_BY = "import"
+"""Who gave the labels that came out of a file; such an image waits for nobody."""
+
+_OPEN = "missing = 0 AND unreadable IS NULL AND imported = 0 AND votes < ?"
+
+
+def refresh(connection: sqlite3.Connection, image: int, *, overlap: int, multi_label: bool) -> None:
+    """Bring up to date what is kept beside an image after its answers changed."""
+    rows = connection.execute(
+        """SELECT c.annotator, a.labels FROM current c JOIN answers a ON a.number = c.answer
+        WHERE c.image = ?""",
+        (image,),
+    ).fetchall()
+    votes = [row["labels"] for row in rows if row["labels"] is not None]
+    imported = any(row["annotator"] == IMPORTED_BY and row["labels"] is not None for row in rows)
+    labels = decide(votes, multi_label=multi_label)
+    connection.execute(
+        "UPDATE images SET votes = ?, skips = ?, imported = ?, labels = ?, disputed = ? "
+        "WHERE number = ?",
+        (
+            len(votes),
+            len(rows) - len(votes),
+            int(imported),
+            labels,
+            int(bool(votes) and labels is None),
+            image,
+        ),
+    )
+    reopen(connection, overlap, image)
+
+
+def reopen(connection: sqlite3.Connection, overlap: int, image: int | None = None) -> None:
+    """Decide anew which images wait for answers; None is all of them."""
+    only = "" if image is None else " AND number = ?"
+    connection.execute(
+        f"UPDATE images SET open = ({_OPEN}) WHERE open <> ({_OPEN}){only}",  # noqa: S608
+        (overlap, overlap) if image is None else (overlap, overlap, image),
+    )
+
+
+def decide(votes: Sequence[str], *, multi_label: bool) -> str | None:
+    """Return the label that most votes are for; None if they are split evenly.
+
+    Where an image may have several classes, each class is decided by itself.
+    """
+    if not votes:
+        return None
+    if not multi_label:
+        ranked = Counter(votes).most_common(2)
+        tied = len(ranked) > 1 and ranked[0][1] == ranked[1][1]
+        return None if tied else ranked[0][0]
+    counts = Counter(number for vote in votes for number in json.loads(vote))
+    if any(2 * count == len(votes) for count in counts.values()):
+        return None
+    return json.dumps(sorted(n for n, count in counts.items() if 2 * count > len(votes)))

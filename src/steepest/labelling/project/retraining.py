@@ -1,0 +1,192 @@
+"""One round: train on the labels so far, test, and pick what to label next."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from steepest.errors import InputError, RunFolderError
+from steepest.labelling.project.choosing import SPREAD, pick_by_model, pick_spread
+from steepest.labelling.project.learning import Learnt, can_learn, learn, to_targets
+from steepest.labelling.project.picking import VALIDATION, Candidate, write_batch
+from steepest.labelling.project.predictions import pack, predicted
+from steepest.labelling.project.round import Round
+from steepest.labelling.project.squares import most_samples
+from steepest.labelling.project.store import Store
+from steepest.labelling.project.trainings import claim
+from steepest.models.fingerprint import fingerprint
+from steepest.models.weights import save_weights
+from steepest.seeds import keyed_uniform
+from steepest.selection import random_subset
+
+_KEPT_MODELS = 2
+
+
+@dataclass
+class Outcome:
+    """What a round found, ready to be written in one go."""
+
+    picks: list[Candidate]
+    strategy: str
+    learnt: Learnt | None = None
+    labels: int = 0
+    validation: int = 0
+    correct: int = 0
+    metrics: dict[str, Any] = field(default_factory=dict)
+    opinions: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+def run_round(store: Store, photos: Path, token: str) -> bool:
+    """Carry out the training that waits.
+
+    Returns:
+        False if none was waiting.
+
+    Raises:
+        SteepestError: If it cannot be done.
+    """
+    started = time.monotonic()
+    with store.writing() as connection:
+        if claim(connection, token, time.time()) is None:
+            return False
+    this = Round(store, photos, token)
+    outcome = _train(this) or Outcome(pick_spread(this), SPREAD)
+    _commit(this, outcome, time.monotonic() - started)
+    return True
+
+
+def _train(this: Round) -> Outcome | None:
+    """Return what a model says; None if there is too little to train one."""
+    settings = this.settings
+    with this.store.reading() as connection:
+        learning, testing = (_list_labelled(connection, this, out) for out in (False, True))
+    classes = len(this.classes.names)
+    labels = [row["labels"] for row in learning]
+    if not can_learn(labels, classes):
+        return None
+    places, squares = this.read([row["id"] for row in learning])
+    learning = [learning[p] for p in places]
+    labels = [row["labels"] for row in learning]
+    if not can_learn(labels, classes):
+        return None
+    learnt = learn(squares, labels, classes, settings, this.progress)
+    outcome = Outcome([], settings.strategy, learnt, labels=len(labels))
+    _test(this, outcome, learnt, testing)
+    if settings.folds:
+        outcome.opinions += _cross_check(this, learning, squares)
+    outcome.picks, remark = pick_by_model(this, learnt)
+    if remark is not None:
+        outcome.metrics["regime"] = remark
+        outcome.strategy = settings.weak_strategy or settings.strategy
+    return outcome
+
+
+def _list_labelled(
+    connection: sqlite3.Connection, this: Round, held_out: bool
+) -> list[sqlite3.Row]:
+    rows = connection.execute(
+        """SELECT number, id, labels FROM images WHERE labels IS NOT NULL AND missing = 0
+        AND unreadable IS NULL AND held_out = ? ORDER BY id""",
+        (int(held_out),),
+    ).fetchall()
+    most = most_samples(this.settings.side)
+    kept = random_subset([row["id"] for row in rows], most, this.settings.seed, "memory")
+    return [rows[i] for i in kept]
+
+
+def _test(this: Round, outcome: Outcome, learnt: Learnt, rows: Sequence[sqlite3.Row]) -> None:
+    places, squares = this.read([row["id"] for row in rows])
+    if not places:
+        return
+    several = this.settings.multi_label
+    truth = [rows[p]["labels"] for p in places]
+    said = [pack(values) for values in learnt.probabilities(squares)]
+    outcome.validation = len(places)
+    outcome.correct = sum(
+        predicted(text, multi_label=several)[0] == label
+        for text, label in zip(said, truth, strict=True)
+    )
+    outcome.opinions += [
+        (rows[p]["number"], VALIDATION, text) for p, text in zip(places, said, strict=True)
+    ]
+    try:
+        targets = to_targets(learnt.task, truth)
+        outcome.metrics.update(learnt.task.metrics([(learnt.logits(squares), targets)]))
+    except InputError as error:
+        outcome.metrics["note"] = str(error)
+
+
+def _cross_check(
+    this: Round, rows: Sequence[sqlite3.Row], squares: Tensor
+) -> list[tuple[int, str, str]]:
+    """Return what models say about labels that they were not trained on."""
+    settings, classes = this.settings, len(this.classes.names)
+    draws = keyed_uniform(settings.seed, "folds", [row["id"] for row in rows])[:, 0]
+    fold_of = torch.from_numpy((draws * settings.folds).astype("int64"))
+    opinions = []
+    for fold in range(settings.folds):
+        rest, here = (fold_of != fold).nonzero()[:, 0], (fold_of == fold).nonzero()[:, 0]
+        labels = [rows[i]["labels"] for i in rest.tolist()]
+        if not len(here) or not can_learn(labels, classes):
+            continue
+        learnt = learn(
+            squares[rest], labels, classes, settings, this.progress, purpose=f"fold {fold}"
+        )
+        said = learnt.probabilities(squares[here])
+        opinions += [
+            (rows[i]["number"], "fold", pack(values))
+            for i, values in zip(here.tolist(), said, strict=True)
+        ]
+    return opinions
+
+
+def _commit(this: Round, outcome: Outcome, seconds: float) -> None:
+    """Write the weights, then all the rest at once."""
+    learnt, weights, print_ = outcome.learnt, None, ""
+    with this.store.reading() as connection:
+        version = _next_version(connection)
+    if learnt is not None:
+        weights = f"models/version-{version:04d}.safetensors"
+        save_weights(learnt.model, this.store.path.parent / weights)
+        print_ = fingerprint(learnt.model)
+    with this.store.writing() as connection:
+        batch = write_batch(
+            connection,
+            outcome.picks,
+            size=this.settings.batch_size,
+            strategy=outcome.strategy,
+            version=None if learnt is None else version,
+            fingerprint=print_,
+            now=time.time(),
+        )
+        connection.executemany(
+            "INSERT OR REPLACE INTO opinions VALUES (?, ?, ?, ?)",
+            [(version, *opinion) for opinion in outcome.opinions],
+        )
+        changed = connection.execute(
+            """UPDATE trainings SET status = 'done', version = ?, finished_at = ?, labels = ?,
+            validation = ?, correct = ?, metrics = ?, seconds = ?, weights = ?, fingerprint = ?,
+            batch = ? WHERE token = ? AND status = 'running'""",
+            (
+                *(None if learnt is None else version, time.time(), outcome.labels),
+                *(outcome.validation, outcome.correct, json.dumps(outcome.metrics), seconds),
+                *(weights, print_, batch, this.token),
+            ),
+        ).rowcount
+        if not changed:
+            raise RunFolderError("another process has taken over this training")
+    for old in sorted((this.store.path.parent / "models").glob("version-*"))[:-_KEPT_MODELS]:
+        old.unlink(missing_ok=True)
+
+
+def _next_version(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT ifnull(max(version), 0) + 1 FROM trainings").fetchone()
+    return int(row[0])

@@ -1,0 +1,47 @@
+"""What one round of training and picking knows, from its beginning to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.settings import Settings, load_settings
+from steepest.labelling.project.squares import read_squares
+from steepest.labelling.project.store import Store
+from steepest.labelling.project.watching import StoreProgress
+from steepest.seeds import derive
+
+
+class Round:
+    """All that one round needs to know.
+
+    Args:
+        store: The project's file.
+        photos: The folder of the samples.
+        token: Whose training it is.
+    """
+
+    def __init__(self, store: Store, photos: Path, token: str) -> None:
+        self.store = store
+        self.photos = photos
+        self.token = token
+        self.progress = StoreProgress(store, token)
+        with store.reading() as connection:
+            self.settings = load_settings(connection) or Settings()
+            self.classes = ClassList.load(connection, multi_label=self.settings.multi_label)
+            self.number = int(
+                connection.execute("SELECT ifnull(max(number), 0) + 1 FROM batches").fetchone()[0]
+            )
+
+    @property
+    def seed(self) -> int:
+        """Decides the draws of this round alone."""
+        return derive(self.settings.seed, "round", self.number)
+
+    def read(self, ids: Sequence[str], side: int | None = None) -> tuple[list[int], Tensor]:
+        """Return the places that could be read, and their pixels."""
+        wanted = self.settings.side if side is None else side
+        return read_squares(self.store, self.photos, ids, wanted, self.settings, self.progress)

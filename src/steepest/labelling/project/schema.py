@@ -1,0 +1,118 @@
+"""The tables of a labelling project."""
+
+from __future__ import annotations
+
+VERSION = 1
+"""Counts changes of the tables; a file of a later version is refused."""
+
+TABLES = (
+    "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE classes (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    # What follows from the answers (votes to disputed) is kept beside each image, so that a
+    # queue over a hundred thousand images needs no counting.
+    """CREATE TABLE images (
+        number INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        size_bytes INTEGER NOT NULL,
+        changed_ns INTEGER NOT NULL,
+        seen INTEGER NOT NULL,
+        held_out INTEGER NOT NULL,
+        shuffle REAL NOT NULL,
+        missing INTEGER NOT NULL DEFAULT 0,
+        unreadable TEXT,
+        votes INTEGER NOT NULL DEFAULT 0,
+        skips INTEGER NOT NULL DEFAULT 0,
+        imported INTEGER NOT NULL DEFAULT 0,
+        labels TEXT,
+        disputed INTEGER NOT NULL DEFAULT 0,
+        open INTEGER NOT NULL DEFAULT 1
+    )""",
+    "CREATE INDEX images_in_line ON images (open, skips, shuffle)",
+    "CREATE INDEX images_begun ON images (skips, shuffle) WHERE open = 1 AND votes > 0",
+    "CREATE INDEX images_labelled ON images (labels) WHERE labels IS NOT NULL",
+    """CREATE TABLE assignments (
+        image INTEGER NOT NULL REFERENCES images,
+        annotator TEXT NOT NULL,
+        since REAL NOT NULL,
+        expires REAL NOT NULL,
+        turn INTEGER NOT NULL,
+        batch INTEGER,
+        PRIMARY KEY (image, annotator)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX assignments_held ON assignments (annotator, turn)",
+    """CREATE TABLE answers (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        at REAL NOT NULL,
+        annotator TEXT NOT NULL,
+        image INTEGER NOT NULL REFERENCES images,
+        kind TEXT NOT NULL CHECK (kind IN ('label', 'relabel', 'skip', 'undo')),
+        labels TEXT,
+        version INTEGER,
+        predicted TEXT,
+        probability REAL,
+        batch INTEGER,
+        previous INTEGER,
+        undoes INTEGER
+    )""",
+    "CREATE INDEX answers_by_annotator ON answers (annotator, number)",
+    "CREATE INDEX answers_by_image ON answers (image, number)",
+    "CREATE UNIQUE INDEX answers_undone ON answers (undoes) WHERE undoes IS NOT NULL",
+    """CREATE TRIGGER answers_stay BEFORE UPDATE ON answers
+        BEGIN SELECT RAISE(ABORT, 'answers are never changed'); END""",
+    """CREATE TRIGGER answers_are_kept BEFORE DELETE ON answers
+        BEGIN SELECT RAISE(ABORT, 'answers are never deleted'); END""",
+    """CREATE TABLE current (
+        image INTEGER NOT NULL REFERENCES images,
+        annotator TEXT NOT NULL,
+        answer INTEGER NOT NULL REFERENCES answers,
+        PRIMARY KEY (image, annotator)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE batches (
+        number INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        strategy TEXT NOT NULL,
+        version INTEGER,
+        fingerprint TEXT NOT NULL,
+        size INTEGER NOT NULL
+    )""",
+    """CREATE TABLE picks (
+        batch INTEGER NOT NULL REFERENCES batches,
+        rank INTEGER NOT NULL,
+        image INTEGER NOT NULL REFERENCES images,
+        score REAL,
+        strategy TEXT NOT NULL,
+        predicted TEXT NOT NULL,
+        PRIMARY KEY (batch, rank)
+    ) WITHOUT ROWID""",
+    "CREATE UNIQUE INDEX picks_by_image ON picks (image, batch)",
+    """CREATE TABLE trainings (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        version INTEGER UNIQUE,
+        status TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        token TEXT,
+        requested_at REAL NOT NULL,
+        started_at REAL,
+        finished_at REAL,
+        stage TEXT NOT NULL DEFAULT '',
+        done INTEGER NOT NULL DEFAULT 0,
+        total INTEGER NOT NULL DEFAULT 0,
+        labels INTEGER NOT NULL DEFAULT 0,
+        validation INTEGER NOT NULL DEFAULT 0,
+        correct INTEGER NOT NULL DEFAULT 0,
+        metrics TEXT NOT NULL DEFAULT '{}',
+        seconds REAL,
+        weights TEXT,
+        fingerprint TEXT NOT NULL DEFAULT '',
+        error TEXT,
+        batch INTEGER
+    )""",
+    """CREATE TABLE opinions (
+        version INTEGER NOT NULL,
+        image INTEGER NOT NULL REFERENCES images,
+        source TEXT NOT NULL,
+        probabilities TEXT NOT NULL,
+        PRIMARY KEY (image, version)
+    ) WITHOUT ROWID""",
+)
+"""Statements that make a new project."""

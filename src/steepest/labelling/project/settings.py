@@ -1,0 +1,179 @@
+"""What a project is set to, checked when it is set and kept in the store."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from steepest.errors import InputError, UnknownNameError
+from steepest.tables import from_table
+from steepest.training.augment import AUGMENTATIONS
+
+FIXED = ("multi_label", "validation_share", "seed")
+"""What decides how answers are read and which samples are held out: set once."""
+
+_SMALL_MODELS = ("small-cnn", "cifar-resnet18", "cifar-resnet50")
+_SMALL_SIDE, _USUAL_SIDE = 32, 224
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How samples are handed out and how models are trained.
+
+    Attributes:
+        multi_label: Whether an image may have any number of classes.
+        overlap: How many people label each sample.
+        lease_seconds: How long a sample is kept for the person it was given to.
+        batch_size: Picks after whose labelling a new model is trained.
+        validation_share: Share of samples that are never trained on.
+        seed: Decides every draw.
+        model: A model's name, or ``package.module:factory``.
+        model_options: The model's own options.
+        weights: A file to begin from; None begins from the seed.
+        layers: Which layers to take from it; None is all that fit.
+        image_size: The square's side in pixels that images are resized to; None suits the model.
+        strategy: What chooses the next samples.
+        strategy_options: Its options.
+        weak_strategy: What chooses instead while the model is so weak that the strategy would
+            rank its most uncertain samples last; None keeps the strategy.
+        epochs: Passes over the labels; None suits their number.
+        lr: Learning rate; None suits the model.
+        augmentation: What happens to images in training.
+        mean: Per channel, on the 0..1 scale; None measures it.
+        std: Per channel, on the same scale.
+        subset_factor: As many times the batch are scored.
+        cold_start_images: How many images are looked at before there is a model.
+        folds: Further models, each without a part of the labels, that look for wrong labels.
+        device: Where to compute.
+        hints: Whether people see what the model thinks.
+
+    Raises:
+        InputError: If a value cannot be used.
+    """
+
+    multi_label: bool = False
+    overlap: int = 1
+    lease_seconds: float = 600.0
+    batch_size: int = 20
+    validation_share: float = 0.2
+    seed: int = 0
+    model: str = "small-cnn"
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    weights: str | None = None
+    layers: tuple[str, ...] | None = None
+    image_size: int | None = None
+    strategy: str = "entropy-gradnorm"
+    strategy_options: Mapping[str, Any] = field(default_factory=dict)
+    weak_strategy: str | None = "margin"
+    epochs: int | None = None
+    lr: float | None = None
+    augmentation: str = "shift"
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    subset_factor: int = 10
+    cold_start_images: int = 2000
+    folds: int = 0
+    device: str = "auto"
+    hints: bool = True
+
+    def __post_init__(self) -> None:
+        least = {"overlap": 1, "batch_size": 1, "subset_factor": 1, "cold_start_images": 1}
+        for name, lowest in (*least.items(), ("image_size", 8), ("epochs", 1)):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < lowest):
+                raise InputError(f"{name} is {value!r}; it must be a whole number from {lowest} on")
+        if type(self.folds) is not int or self.folds < 0 or self.folds == 1:
+            raise InputError(f"folds is {self.folds!r}; use 0 for none, or 2 and more")
+        if not (self.lease_seconds > 0 and math.isfinite(self.lease_seconds)):
+            raise InputError(f"lease_seconds is {self.lease_seconds!r}; it must be above 0")
+        if not 0 <= self.validation_share <= 0.5:
+            raise InputError(f"validation_share is {self.validation_share!r}; use 0 up to 0.5")
+        if self.lr is not None and not (self.lr > 0 and math.isfinite(self.lr)):
+            raise InputError(f"lr is {self.lr!r}; it must be above 0")
+        if self.augmentation not in AUGMENTATIONS:
+            raise UnknownNameError("augmentation", self.augmentation, AUGMENTATIONS)
+        self._check_channels()
+
+    def _check_channels(self) -> None:
+        if (self.mean is None) != (self.std is None):
+            raise InputError("give mean and std together, or neither")
+        for name in ("mean", "std"):
+            values = getattr(self, name)
+            if values is not None and (len(values) != 3 or not all(map(math.isfinite, values))):
+                raise InputError(f"{name} is {values!r}; give three numbers")
+        if self.std is not None and min(self.std) <= 0:
+            raise InputError(f"std is {self.std!r}; it must be above 0 in every channel")
+
+    @property
+    def side(self) -> int:
+        """The side in pixels that images have in training."""
+        if self.image_size is not None:
+            return self.image_size
+        return _SMALL_SIDE if self.model in _SMALL_MODELS else _USUAL_SIDE
+
+    def check_names(self) -> None:
+        """Refuse models and strategies that are not there, before anybody labels.
+
+        Raises:
+            InputError: Naming what is wrong.
+        """
+        from steepest.devices import choose_device
+        from steepest.models.base import check_options
+        from steepest.strategies import create
+
+        check_options(self.model, self.model_options)
+        create(self.strategy, self.strategy_options)
+        if self.weak_strategy is not None:
+            create(self.weak_strategy)
+        choose_device(self.device)
+
+
+def load_settings(connection: sqlite3.Connection) -> Settings | None:
+    """Return the settings of a project; None if it is new."""
+    rows = connection.execute("SELECT name, value FROM settings").fetchall()
+    if not rows:
+        return None
+    return from_table(Settings, {row["name"]: json.loads(row["value"]) for row in rows})
+
+
+def save_settings(connection: sqlite3.Connection, settings: Settings) -> None:
+    """Write the settings over those that are there."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO settings VALUES (?, ?)",
+        [(name, json.dumps(value)) for name, value in asdict(settings).items()],
+    )
+
+
+def merge_settings(present: Settings | None, given: Settings | None) -> Settings:
+    """Return what holds from now on.
+
+    Raises:
+        InputError: If something differs that is set once.
+    """
+    if present is None or given is None:
+        return given or present or Settings()
+    for name in FIXED:
+        old, new = getattr(present, name), getattr(given, name)
+        if old != new:
+            raise InputError(
+                f"{name} is {old!r} in this project and cannot become {new!r}: "
+                "begin another project folder"
+            )
+    return given
+
+
+def change(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """Return settings with some values changed.
+
+    Raises:
+        InputError: If there is no such setting, or a value cannot be used.
+    """
+    known = asdict(settings)
+    for name in changes:
+        if name not in known:
+            raise UnknownNameError("setting", name, known)
+    return merge_settings(settings, replace(settings, **changes))

@@ -1,0 +1,72 @@
+"""Samples as models see them: squares of pixels, those that cannot be read left out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from steepest.errors import DataError
+from steepest.labelling.project.decoding import read_square
+from steepest.labelling.project.pictures import locate, mark_unreadable
+from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.store import Store
+from steepest.progress import Progress
+
+MOST_BYTES = 2 << 30
+"""Pixels that are held in memory at a time, at most."""
+
+_MOST_THREADS = 4
+
+
+def read_squares(
+    store: Store,
+    photos: Path,
+    ids: Sequence[str],
+    side: int,
+    settings: Settings,
+    progress: Progress,
+) -> tuple[list[int], Tensor]:
+    """Read samples, and mark those that cannot be read.
+
+    Args:
+        store: Where they are marked.
+        photos: The folder of the samples.
+        ids: The samples.
+        side: The square's side in pixels.
+        settings: What holds now.
+        progress: Told of every sample.
+
+    Returns:
+        The places in ``ids`` of those that could be read [R], and pixels uint8 [R, 3, S, S].
+    """
+
+    def read(sample: str) -> npt.NDArray[np.uint8] | DataError:
+        try:
+            return read_square(locate(photos, sample), side)
+        except DataError as error:
+            return error
+
+    pixels = torch.empty(len(ids), 3, side, side, dtype=torch.uint8)
+    places: list[int] = []
+    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    with progress.task("reading", len(ids)) as step, ThreadPoolExecutor(threads) as pool:
+        for place, square in enumerate(pool.map(read, ids)):
+            if isinstance(square, DataError):
+                mark_unreadable(store, photos, ids[place], str(square), settings)
+            else:
+                pixels[len(places)] = torch.from_numpy(square)
+                places.append(place)
+            step.advance()
+    return places, pixels[: len(places)]
+
+
+def most_samples(side: int) -> int:
+    """Return how many squares of that side fit into memory."""
+    return max(1, MOST_BYTES // (3 * side * side))

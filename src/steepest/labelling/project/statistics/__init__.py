@@ -1,0 +1,39 @@
+"""What the answers and trainings of a project say: how good, how fast, how much more."""
+
+from __future__ import annotations
+
+from steepest.labelling.project.statistics.curve import (
+    CurvePoint,
+    PredictionAgreement,
+    agreement_with_predictions,
+    binomial_interval,
+    learning_curve,
+)
+from steepest.labelling.project.statistics.forecast import Forecast, forecast, forecast_curve
+from steepest.labelling.project.statistics.people import (
+    AnnotatorAgreement,
+    PairAgreement,
+    annotator_agreement,
+)
+from steepest.labelling.project.statistics.speed import Pace, Speed, class_balance, speed
+from steepest.labelling.project.statistics.suspicious import Suspicion, suspicious
+
+__all__ = [
+    "AnnotatorAgreement",
+    "CurvePoint",
+    "Forecast",
+    "Pace",
+    "PairAgreement",
+    "PredictionAgreement",
+    "Speed",
+    "Suspicion",
+    "agreement_with_predictions",
+    "annotator_agreement",
+    "binomial_interval",
+    "class_balance",
+    "forecast",
+    "forecast_curve",
+    "learning_curve",
+    "speed",
+    "suspicious",
+]

@@ -1,0 +1,148 @@
+"""Whether people agree with each other, beyond what chance would give."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from steepest.labelling.project.project import Project
+from steepest.labelling.project.resolve import IMPORTED_BY
+
+Votes = Mapping[int, Mapping[str, str]]
+"""What each person says about each image."""
+
+
+@dataclass(frozen=True)
+class PairAgreement:
+    """Two people on the samples that both labelled.
+
+    Attributes:
+        first: One of them.
+        second: The other.
+        samples: How many samples.
+        raw: The share on which they agree.
+        cohen_kappa: The same beyond chance; None where chance alone would agree on all.
+    """
+
+    first: str
+    second: str
+    samples: int
+    raw: float
+    cohen_kappa: float | None
+
+
+@dataclass(frozen=True)
+class AnnotatorAgreement:
+    """All people on the samples that two or more labelled.
+
+    Attributes:
+        samples: How many samples.
+        raw: How likely two people agree on one of them; None if there are none.
+        fleiss_kappa: The same beyond chance; None where chance alone would agree on all.
+        pairs: Every two who have samples in common.
+    """
+
+    samples: int
+    raw: float | None
+    fleiss_kappa: float | None
+    pairs: list[PairAgreement]
+
+
+def annotator_agreement(project: Project) -> AnnotatorAgreement:
+    """Compare what people say about the same samples.
+
+    Where an image may have several classes, raw agreement is that of all classes at once, and
+    kappa is the mean of the classes' own.
+    """
+    with project.store.reading() as connection:
+        rows = connection.execute(
+            """SELECT c.image, c.annotator, a.labels FROM current c
+            JOIN answers a ON a.number = c.answer
+            WHERE a.labels IS NOT NULL AND c.annotator <> ?""",
+            (IMPORTED_BY,),
+        ).fetchall()
+    votes: dict[int, dict[str, str]] = defaultdict(dict)
+    for row in rows:
+        votes[row["image"]][row["annotator"]] = row["labels"]
+    shared = {image: said for image, said in votes.items() if len(said) > 1}
+    classes = len(project.classes()) if project.settings.multi_label else None
+    people = sorted({who for said in shared.values() for who in said})
+    pairs = [
+        pair
+        for first, second in combinations(people, 2)
+        if (pair := _compare(shared, first, second, classes)) is not None
+    ]
+    raw = _mean(_agreement(list(said.values())) for said in shared.values())
+    groups = [list(said.values()) for said in shared.values()]
+    return AnnotatorAgreement(len(shared), raw, _by_class(fleiss_kappa, groups, classes), pairs)
+
+
+def cohen_kappa(pairs: Sequence[Sequence[str]]) -> float | None:
+    """Return the agreement of two people beyond chance; None if it is not defined.
+
+    Args:
+        pairs: What the first and the second say about each sample [N, 2].
+    """
+    if not pairs:
+        return None
+    total = len(pairs)
+    observed = sum(a == b for a, b in pairs) / total
+    first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    chance = sum(first[label] * second[label] for label in first) / total**2
+    return _beyond(observed, chance)
+
+
+def fleiss_kappa(groups: Sequence[Sequence[str]]) -> float | None:
+    """Return the agreement of several people beyond chance; None if it is not defined.
+
+    Args:
+        groups: What two or more people say about each sample.
+    """
+    if not groups:
+        return None
+    observed = sum(map(_agreement, groups)) / len(groups)
+    votes = Counter(label for group in groups for label in group)
+    total = sum(votes.values())
+    chance = sum((count / total) ** 2 for count in votes.values())
+    return _beyond(observed, chance)
+
+
+def _beyond(observed: float, chance: float) -> float | None:
+    return None if chance >= 1.0 else (observed - chance) / (1.0 - chance)
+
+
+def _agreement(said: Sequence[str]) -> float:
+    """Return the share of pairs of people that agree on one sample."""
+    same = sum(count * (count - 1) for count in Counter(said).values())
+    return same / (len(said) * (len(said) - 1))
+
+
+def _compare(shared: Votes, first: str, second: str, classes: int | None) -> PairAgreement | None:
+    both = [(s[first], s[second]) for s in shared.values() if first in s and second in s]
+    if not both:
+        return None
+    raw = sum(a == b for a, b in both) / len(both)
+    return PairAgreement(first, second, len(both), raw, _by_class(cohen_kappa, both, classes))
+
+
+def _by_class(
+    kappa: Callable[[Sequence[Sequence[str]]], float | None],
+    groups: Sequence[Sequence[str]],
+    classes: int | None,
+) -> float | None:
+    if classes is None:
+        return kappa(groups)
+    lists = [[json.loads(text) for text in group] for group in groups]
+    each = (
+        kappa([[str(number in said) for said in group] for group in lists])
+        for number in range(classes)
+    )
+    return _mean(value for value in each if value is not None)
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else None

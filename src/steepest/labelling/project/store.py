@@ -1,0 +1,135 @@
+"""One SQLite file, used by many threads and by the training process at the same time."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from steepest.errors import DataError, RunFolderError
+from steepest.labelling.project.schema import TABLES, VERSION
+
+FILE_NAME = "labels.sqlite"
+
+_PATIENCE_SECONDS = 60.0
+
+
+class Store:
+    """Connections to a project's file; what a transaction wrote survives a kill.
+
+    Args:
+        path: The file; it is made if it is not there.
+
+    Raises:
+        DataError: If the file is damaged, not ours, or of a later version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._guard = threading.Lock()
+        # Threads of one process wait here in turn instead of polling the file's lock.
+        self._turn = threading.Lock()
+        self._closed = False
+        try:
+            with self.writing() as connection:
+                _prepare(connection, path)
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection that sees one unchanging state, and must not write."""
+        with self._lent() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection whose changes are on disk at the end, or not made at all."""
+        with self._turn, self._lent() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close all connections; a second call does nothing."""
+        with self._guard:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    @contextmanager
+    def _lent(self) -> Iterator[sqlite3.Connection]:
+        connection = self._take()
+        try:
+            yield connection
+        except (sqlite3.ProgrammingError, sqlite3.IntegrityError):
+            raise
+        except sqlite3.DatabaseError as error:
+            raise _explain(self.path, error) from error
+        finally:
+            with self._guard:
+                keep = not self._closed
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
+
+    def _take(self) -> sqlite3.Connection:
+        with self._guard:
+            if self._closed:
+                raise RunFolderError(f"{self.path.parent} is closed; open the project again")
+            if self._idle:
+                return self._idle.pop()
+        return _connect(self.path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = None
+    try:
+        connection = sqlite3.connect(
+            path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise _explain(path, error) from error
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version == VERSION:
+        return
+    if version > VERSION:
+        raise DataError(f"{path} was written by a later steepest; update steepest to open it")
+    if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        raise DataError(f"{path} is a database of something else; choose another project folder")
+    for statement in TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION:d}")
+
+
+def _explain(path: Path, error: sqlite3.Error) -> DataError:
+    remedy = "restore it from a copy"
+    if isinstance(error, sqlite3.OperationalError):
+        remedy = "make room there, or choose a folder on a local disk that you may write to"
+    return DataError(f"{path}: {str(error).splitlines()[0]}; {remedy}")

@@ -1,0 +1,209 @@
+"""Keeps a process that trains in the background, one training at a time."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from steepest.errors import SteepestError
+from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.store import Store
+from steepest.labelling.project.trainings import (
+    AGAIN,
+    TrainingState,
+    fail,
+    interrupt,
+    is_due,
+    read_state,
+    request,
+)
+
+_LOG = "training.log"
+_GRACE_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+_MOST_LETTERS = 300
+
+
+class Trainer:
+    """Starts a training when one is asked for, and sees to it that it comes to an end.
+
+    Args:
+        store: The project's file.
+        photos: The folder of the samples.
+        settings: Asked for what holds now.
+        clock: Says what time it is.
+        background: Whether to start processes; else requests only wait.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        photos: Path,
+        settings: Callable[[], Settings],
+        clock: Callable[[], float],
+        *,
+        background: bool,
+    ) -> None:
+        self._store = store
+        self._photos = photos
+        self._settings = settings
+        self._clock = clock
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._guard = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        with store.writing() as connection:
+            interrupt(connection, clock())
+        if background:
+            self._thread = threading.Thread(target=self._run, name="steepest-trainer", daemon=True)
+            self._thread.start()
+            self.consider()
+
+    def request(self, reason: str = "on demand") -> int:
+        """Ask for a training on the labels so far; one that waits already is enough.
+
+        Returns:
+            The number of the training.
+        """
+        with self._store.writing() as connection:
+            number = request(connection, reason, self._clock())
+        self._wake.set()
+        return number
+
+    def consider(self, reason: str | None = None) -> None:
+        """Ask for a training if the first picks are due, or a batch is finished.
+
+        Args:
+            reason: Asks for one in any case, unless there is nobody to do it.
+        """
+        if self._thread is None:
+            return
+        if reason is not None:
+            self.request(reason)
+            return
+        size = self._settings().batch_size
+        with self._store.reading() as connection:
+            due = is_due(connection, size)
+        if due:
+            self.request("new picks are due")
+
+    def state(self) -> TrainingState:
+        """Return what is under way, and how the last training ended."""
+        with self._store.reading() as connection:
+            return read_state(connection)
+
+    @property
+    def process_id(self) -> int | None:
+        """The number of the process that trains now, if any."""
+        with self._guard:
+            return None if self._child is None else self._child.pid
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until nothing is asked for or under way; False if that took too long."""
+        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while self.state().status != "idle":
+            if end is not None and time.monotonic() > end:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def stop(self) -> None:
+        """End the process that trains; what it did not finish is done when opened again."""
+        self._stopping.set()
+        self._wake.set()
+        with self._guard:
+            child = self._child
+            if child is not None and child.stdin is not None:
+                child.stdin.close()
+        if child is not None:
+            try:
+                child.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                if self.state().status == "wanted":
+                    self._train()
+                    continue
+            except (SteepestError, OSError):
+                # No room or no memory stops trainings; answers fail on their own, and say so.
+                self._stopping.wait(_GRACE_SECONDS)
+            self._wake.wait()
+
+    def _train(self) -> None:
+        token = secrets.token_hex(8)
+        folder = self._store.path.parent
+        command = [sys.executable, "-m", "steepest.labelling.project.worker"]
+        with (folder / _LOG).open("wb") as log:
+            with self._guard:
+                if self._stopping.is_set():
+                    return
+                self._child = subprocess.Popen(  # noqa: S603 - our own module
+                    [*command, str(folder), str(self._photos), token],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    env=_environment(),
+                )
+            child = self._child
+            code = child.wait()
+        with self._guard:
+            self._child = None
+            if child.stdin is not None:
+                child.stdin.close()
+        if not self._stopping.is_set():
+            self._settle(token, code)
+
+    def _settle(self, token: str, code: int) -> None:
+        """Note the end of a process that did not do so itself."""
+        now = self._clock()
+        with self._store.writing() as connection:
+            row = connection.execute(
+                "SELECT number, reason, status FROM trainings WHERE token = ?", (token,)
+            ).fetchone()
+            if row is None:  # it ended before it had even begun
+                row = connection.execute(
+                    "SELECT number, reason, status FROM trainings WHERE status = 'wanted'"
+                ).fetchone()
+            if row is None or row["status"] not in ("running", "wanted"):
+                return
+            fail(connection, row["number"], self._last_words(code), now)
+            # Once more: the machine may have been short of memory for a moment.
+            if code < 0 and row["reason"] != AGAIN:
+                request(connection, AGAIN, now)
+
+    def _last_words(self, code: int) -> str:
+        ended = f"code {code}"
+        if code < 0:
+            try:
+                ended = signal.Signals(-code).name
+            except ValueError:
+                ended = f"signal {-code}"
+        try:
+            log = (self._store.path.parent / _LOG).read_text(encoding="utf-8", errors="replace")
+            lines = log.strip().splitlines()
+        except OSError:
+            lines = []
+        said = f": {lines[-1][:_MOST_LETTERS]}" if lines else ""
+        return f"the training process ended by {ended}{said}"
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment, with this very package first in line."""
+    root = str(Path(__file__).resolve().parents[3])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,0 +1,222 @@
+"""The loop's folder: rounds are committed once, repeated requests repeat, others are refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from small_exchange import CLASSES, IDS, journal, labels_of, make_folder
+from torch import nn
+
+from steepest.errors import InputError, JournalError, ModelError, PoolError, RunFolderError
+from steepest.labelling.exchange.export import check_export, export_text
+from steepest.labelling.exchange.folder import LoopFolder, Settings, next_round, read_names
+from steepest.labelling.exchange.guesses import guess
+from steepest.labelling.exchange.ingest import ingest
+from steepest.labelling.exchange.map_files import column_runs, write_coco, write_npz
+from steepest.labelling.exchange.maps import MapStore
+from steepest.labelling.exchange.next_round import take_round
+from steepest.labelling.exchange.vocabulary import Vocabulary
+from steepest.pool import State
+from steepest.scoring.selection import Selection
+
+SETTINGS = Settings("classification", CLASSES, "photos")
+
+
+class Chooser:
+    """Chooses the first samples that are free."""
+
+    def __init__(self, k=2):
+        self.k = k
+        self.calls = 0
+
+    def __call__(self, pool):
+        self.calls += 1
+        free = pool.ids(State.UNLABELLED)[: self.k]
+        return Selection(tuple(free), (1.0,) * len(free), "margin")
+
+
+def take(folder, choose, request="one", **more):
+    return take_round(folder, IDS, {"model": request}, choose, lambda ids: (0,) * len(ids), **more)
+
+
+def test_rounds_leave_out_what_was_asked_labelled_or_skipped(tmp_path, write):
+    folder, choose = LoopFolder(tmp_path / "loop", SETTINGS), Chooser()
+    made, number, again = take(folder, choose)
+    assert (made.picks.ids, number, again) == (("a.png", "b, c.png"), 0, False)
+    ingest(write("l.csv", "id,label\na.png,cat\n"), folder)
+    made, number, again = take(folder, choose)
+    assert (made.picks.ids, number, again) == (("ä d.png", "e.png"), 1, False)
+    pool = folder.read_pool()
+    assert pool.counts()[State.QUERIED] == 3
+    assert [r.picks.ids for r in folder.rounds(pool)][1] == ("ä d.png", "e.png")
+
+
+def test_the_same_request_with_nothing_labelled_gives_the_same_round(tmp_path):
+    folder, choose = LoopFolder(tmp_path / "loop", SETTINGS), Chooser()
+    first = take(folder, choose)
+    before = journal(folder)
+    assert take(folder, choose) == (first[0], 0, True)
+    assert (choose.calls, journal(folder)) == (1, before)
+    assert take(folder, choose, request="two")[1:] == (1, False)
+    assert take(folder, choose, request="two", more=True)[0].picks.ids == ("f.png",)
+
+
+def test_a_crash_before_the_commit_leaves_no_round(tmp_path, monkeypatch):
+    folder, choose = LoopFolder(tmp_path / "loop", SETTINGS), Chooser()
+
+    def crash(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("steepest.pool.pool.Pool.query", crash)
+    with pytest.raises(KeyboardInterrupt):
+        take(folder, choose)
+    monkeypatch.undo()
+    again = LoopFolder.open(tmp_path / "loop")
+    assert again.rounds(again.read_pool()) == []
+    assert take(again, choose)[1:] == (0, False)
+
+
+def test_a_refused_choice_makes_no_folder(tmp_path):
+    def refuse(_):
+        raise InputError("k is too large")
+
+    with pytest.raises(InputError):
+        take(LoopFolder(tmp_path / "loop", SETTINGS), refuse)
+    assert not (tmp_path / "loop").exists()
+
+
+def test_a_kill_while_the_folder_is_made_is_mended(tmp_path):
+    path = tmp_path / "loop"
+    LoopFolder(path, SETTINGS).begin(IDS)
+    (path / "pool.jsonl").unlink()
+    (path / ".steepest-scratch").write_text("half")
+    found = LoopFolder.find(path, IDS, SETTINGS)
+    found.begin(IDS)
+    assert len(LoopFolder.open(path).read_pool()) == len(IDS)
+
+
+def test_two_who_choose_at_once_ask_nobody_twice(tmp_path):
+    folder = make_folder(tmp_path)
+
+    def slow(pool):
+        made, _, _ = take_round(folder, IDS, {"model": "x"}, Chooser(1), lambda _: (0,))
+        assert made.picks.ids == ("e.png",)
+        return Chooser(2)(pool)
+
+    with pytest.raises(PoolError, match="cannot query"):
+        take(folder, slow)
+    assert next_round(folder.read_pool()) == 2
+
+
+@pytest.mark.parametrize(
+    ("ids", "settings", "message"),
+    [
+        (IDS, Settings("classification", ("cat", "dog"), "photos"), "classes cat, dog, 2"),
+        (IDS, Settings("multi-label", CLASSES, "photos"), "a loop of classification"),
+        ([*IDS, "new.png"], SETTINGS, r"has 1 new samples \(new.png"),
+        (IDS[1:], SETTINGS, "lacks a.png"),
+    ],
+)
+def test_another_loop_in_the_same_folder_is_refused(folder, ids, settings, message):
+    with pytest.raises(RunFolderError, match=message):
+        LoopFolder.find(folder.path, ids, settings)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path, folder):
+    with pytest.raises(RunFolderError, match="no labelling loop"):
+        LoopFolder.open(tmp_path / "nowhere")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")
+    with pytest.raises(RunFolderError, match="something else"):
+        LoopFolder.find(tmp_path / "run", IDS, SETTINGS)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="no folder"):
+        LoopFolder.open(tmp_path / "file")
+    (folder.path / "rounds" / "round-000.json").write_text("{}")
+    with pytest.raises(JournalError, match="round-000"):
+        folder.rounds(folder.read_pool())
+    for content in ("", "[]", '{"task": 3}', '{"classes": []}'):
+        (folder.path / "loop.json").write_text(content)
+        with pytest.raises(RunFolderError, match="damaged"):
+            LoopFolder.open(folder.path)
+
+
+@pytest.mark.parametrize("names", [(), ("",), ("cat", "cat"), ("a|b",), (" a",), ("a\nb",)])
+def test_classes_that_files_cannot_hold_are_refused(names):
+    with pytest.raises(InputError):
+        Vocabulary("classification", names)
+
+
+def test_a_label_map_has_room_for_255_classes():
+    names = tuple(map(str, range(256)))
+    assert len(Vocabulary("segmentation", names[:255]).names) == 255
+    with pytest.raises(InputError, match="255 classes at most"):
+        Vocabulary("segmentation", names)
+
+
+def test_class_names_come_from_the_command_line_or_a_file(write):
+    assert read_names("cat, dog") == ("cat", "dog")
+    path = write("names.txt", "cat, tabby\n\ndog\n")
+    assert read_names(f"@{path}") == ("cat, tabby", "dog")
+    with pytest.raises(InputError, match="nowhere"):
+        read_names("@nowhere")
+
+
+def test_a_sheet_is_filled_in_and_taken_back(tmp_path, write):
+    folder = make_folder(tmp_path)
+    made = folder.rounds(folder.read_pool())[0]
+    rows = list(csv.DictReader(export_text("csv", made, 0, None).splitlines()))
+    assert [row["id"] for row in rows] == list(made.picks.ids)
+    assert {row["label"] for row in rows} == {""}
+    assert not ingest(write("l.csv", export_text("csv", made, 0, None)), folder).anything
+    lines = [json.loads(line) for line in export_text("jsonl", made, 0, None).splitlines()]
+    assert [line["rank"] for line in lines] == [1, 2, 3]
+    filled = "\n".join(json.dumps({**line, "label": "dog"}) for line in lines)
+    ingest(write("l.jsonl", filled), folder)
+    assert labels_of(folder) == dict.fromkeys(made.picks.ids, 1)
+    with pytest.raises(InputError, match="ends in"):
+        check_export("jsonl", tmp_path / "out.csv")
+
+
+def test_maps_become_coco_and_npz(tmp_path, write):
+    folder = make_folder(tmp_path, "segmentation")
+    pixels = np.array([[0, 0, 255], [1, 0, 255]], dtype=np.uint8)
+    with folder.open_pool() as pool:
+        pool.label(["a.png"], [folder.maps.save(pixels)], cycle=0, who="ana")
+    write_coco(folder, folder.read_pool(), tmp_path / "m.json")
+    coco = json.loads((tmp_path / "m.json").read_text())
+    assert coco["images"] == [{"id": 1, "file_name": "a.png", "height": 2, "width": 3}]
+    assert coco["categories"][1] == {"id": 2, "name": "dog"}
+    first, second = coco["annotations"]
+    assert first["segmentation"] == {"counts": [0, 1, 1, 2, 2], "size": [2, 3]}
+    assert (first["area"], first["bbox"], first["category_id"]) == (3, [0, 0, 2, 2], 1)
+    assert (second["bbox"], second["area"]) == ([0, 1, 1, 1], 1)
+    write_npz(folder, folder.read_pool(), tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz") as arrays:
+        assert np.array_equal(arrays["map_0"], pixels)
+        assert arrays["ids"].tolist() == ["a.png"]
+    with pytest.raises(InputError, match="no maps"):
+        write_coco(make_folder(tmp_path / "other"), folder.read_pool(), tmp_path / "n.json")
+
+
+def test_runs_go_down_the_columns():
+    assert column_runs(np.array([[False, True], [True, True]])) == [1, 3]
+    assert column_runs(np.ones((2, 2), dtype=bool)) == [0, 4]
+
+
+def test_guesses_are_the_models_predictions(tmp_path):
+    model, pool = nn.Linear(2, 3), np.eye(2, dtype=np.float32)
+    model.weight.data = model.weight.data.new_tensor([[5.0, 0], [0, 5], [1, 1]])
+    model.bias.data.zero_()
+    assert guess(model, pool, [1, 0], Vocabulary("classification", CLASSES)) == (1, 0)
+    assert guess(model, pool, [1], Vocabulary("multi-label", CLASSES)) == ([1, 2],)
+    with pytest.raises(ModelError, match="3 outputs, but there are 2 classes"):
+        guess(model, pool, [0], Vocabulary("classification", ("a", "b")))
+    with pytest.raises(ModelError, match="not segmentation"):
+        guess(model, pool, [0], Vocabulary("segmentation", CLASSES))
+    images, store = np.ones((2, 1, 2, 3), dtype=np.float32), MapStore(tmp_path)
+    (label,) = guess(nn.Conv2d(1, 3, 1), images, [1], Vocabulary("segmentation", CLASSES), store)
+    assert store.load(label).shape == (2, 3)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from small_project import make_names, make_photos, open_project, truth
+
+from steepest.errors import InputError
+
+
+@pytest.fixture
+def photos(tmp_path):
+    photos = make_photos(tmp_path / "photos", 6)
+    (photos / "sub, folder").mkdir()
+    (photos / "red-000.png").rename(photos / "sub, folder" / "red-000.png")
+    return photos
+
+
+def labels_of(project):
+    states = project.queue.samples(state="labelled", limit=1000)
+    return {state.sample: state.labels for state in states}
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl", "labels"])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_what_is_exported_can_be_imported_elsewhere(tmp_path, photos, name, multi_label):
+    out = tmp_path / "out" / name
+    with open_project(photos, multi_label=multi_label) as project:
+        for state in project.queue.samples():
+            also = ["blue"] if multi_label and "green" in state.sample else []
+            project.queue.answer("ann", state.sample, [truth(state.sample), *also])
+        report = project.export_labels(out)
+        assert (report.samples, report.left_out) == (6, 0)
+        expected = labels_of(project)
+    with open_project(photos, folder=tmp_path / "second", multi_label=multi_label) as project:
+        report = project.import_labels(out)
+        assert (report.added, report.unchanged, report.conflicts) == (6, 0, ())
+        assert labels_of(project) == expected
+        assert project.progress().open == 0
+        again = project.import_labels(out)
+        assert (again.added, again.unchanged) == (0, 6)
+        assert len(project.queue.history(limit=100)) == 6
+
+
+def test_the_formats_are_plain(tmp_path, photos):
+    with open_project(photos) as project:
+        project.queue.answer("ann", "sub, folder/red-000.png", ["red"])
+        project.export_labels(tmp_path / "a.csv")
+        project.export_labels(tmp_path / "a.jsonl")
+        project.export_labels(tmp_path / "folders", format="folder")
+    assert (tmp_path / "a.csv").read_text() == 'id,label\n"sub, folder/red-000.png",red\n'
+    entry = {"id": "sub, folder/red-000.png", "labels": ["red"]}
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == entry
+    copied = tmp_path / "folders" / "red" / "sub, folder" / "red-000.png"
+    assert copied.read_bytes() == (photos / "sub, folder" / "red-000.png").read_bytes()
+
+
+def test_an_export_never_writes_over_what_is_there_unasked(tmp_path, photos):
+    with open_project(photos) as project:
+        out = tmp_path / "a.csv"
+        out.write_text("mine")
+        with pytest.raises(InputError, match="there already"):
+            project.export_labels(out)
+        assert out.read_text() == "mine"
+        project.export_labels(out, replace=True)
+        assert out.read_text() == "id,label\n"
+        (tmp_path / "folders").mkdir()
+        with pytest.raises(InputError, match="there already"):
+            project.export_labels(tmp_path / "folders", replace=True)
+        with pytest.raises(InputError, match="would become samples"):
+            project.export_labels(photos / "folders")
+
+
+def test_split_votes_and_missing_files_are_left_out_and_counted(tmp_path, photos):
+    with open_project(photos) as project:
+        project.queue.answer("ann", "green-001.png", ["green"])
+        project.queue.answer("bob", "green-001.png", ["red"])
+        project.queue.answer("ann", "blue-002.png", ["blue"])
+        project.queue.answer("ann", "red-003.png", ["red"])
+        (photos / "red-003.png").unlink()
+        table = project.export_labels(tmp_path / "a.csv")
+        assert (table.samples, table.left_out) == (2, 1)
+        folders = project.export_labels(tmp_path / "folders")
+        assert (folders.samples, folders.left_out) == (1, 2)
+    assert not (tmp_path / "folders" / "red").exists()
+
+
+def test_labels_that_differ_are_reported_and_not_taken(tmp_path, photos):
+    table = tmp_path / "a.csv"
+    table.write_text("id,label\ngreen-001.png,red\nblue-002.png,blue\n")
+    with open_project(photos) as project:
+        project.queue.answer("ann", "green-001.png", ["green"])
+        report = project.import_labels(table)
+        assert (report.added, len(report.conflicts)) == (1, 1)
+        conflict = report.conflicts[0]
+        assert (conflict.sample, conflict.present) == ("green-001.png", ("green",))
+        assert (conflict.given, conflict.line) == (("red",), f"{table}, line 2")
+        assert project.queue.label_of("green-001.png").labels == ("green",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "id,label\ngreen-001.png,green\nnone.png,red\n", "line 3: no sample 'none.png'"),
+        ("a.csv", "id,label\ngreen-001.png,gren\n", "line 2: unknown class 'gren'"),
+        ("a.csv", "name,label\n", "line 1: the columns id and label"),
+        ("a.csv", "", "line 1: the columns"),
+        ("a.csv", "id,label\ngreen-001.png\n", "line 2: the row is too short"),
+        ("a.csv", "id,label\nred-003.png,red\nred-003.png,blue\n", "line 3: 'red-003.png' has"),
+        ("a.csv", b"id,label\n\xff\xfe,red\n", "UTF-8"),
+        ("a.jsonl", '{"id": "red-003.png", "label": "red"}\nnonsense\n', "line 2: write"),
+        ("a.jsonl", '{"id": 3, "label": "red"}\n', "line 1: id and labels must be texts"),
+        ("a.jsonl", '{"id": "red-003.png", "labels": "red"}\n', "line 1: id and labels"),
+        ("a.jsonl", '{"id": "red-003.png", "labels": ["red", "blue"]}\n', "exactly one"),
+        ("a.txt", "x", "labels are .csv"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused_with_its_line(tmp_path, photos, name, text, said):
+    file = tmp_path / name
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with open_project(photos) as project:
+        with pytest.raises(InputError, match=said) as caught:
+            project.import_labels(file)
+        assert "\n" not in str(caught.value)
+        assert project.progress().labelled == 0
+
+
+def test_files_that_are_not_there_are_refused(tmp_path, photos):
+    with open_project(photos) as project:
+        for name in ("none.csv", "none.jsonl", "none"):
+            with pytest.raises(InputError, match="none"):
+                project.import_labels(tmp_path / name)
+
+
+def test_subfolders_of_the_images_themselves_can_be_the_labels(tmp_path):
+    photos = tmp_path / "photos"
+    for name in ("red", "green", "unsorted"):
+        make_names(photos / name, 2)
+    with open_project(photos) as project:
+        assert project.import_labels(photos).added == 4
+        assert labels_of(project)["green/red-000.png"] == ("green",)
+        assert project.progress().open == 2
+
+
+def test_unknown_classes_of_another_folder_are_refused_by_their_file(tmp_path, photos):
+    (tmp_path / "other" / "violet").mkdir(parents=True)
+    (tmp_path / "other" / "violet" / "green-001.png").touch()
+    with open_project(photos) as project:
+        with pytest.raises(InputError, match=r"violet/green-001\.png: unknown class 'violet'"):
+            project.import_labels(tmp_path / "other")
+        assert project.progress().labelled == 0

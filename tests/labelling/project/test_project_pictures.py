@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import io
+import os
+import struct
+import warnings
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from PIL import Image
+from small_project import make_photos, open_project
+
+from steepest.errors import DataError, InputError
+from steepest.labelling.project import decoding
+from steepest.labelling.project.decoding import read_picture, read_square
+from steepest.labelling.project.pictures import trim
+
+
+def pixels_of(picture):
+    return np.asarray(Image.open(io.BytesIO(picture.data)))
+
+
+def write_mrc(path, volume):
+    header = bytearray(1024)
+    header[:16] = struct.pack("<4i", *volume.shape[::-1], 2)
+    header[92:96] = struct.pack("<i", 80)
+    header[212:214] = b"\x44\x44"
+    path.write_bytes(bytes(header) + bytes(80) + volume.astype("<f4").tobytes())
+
+
+def test_a_picture_is_small_cached_and_made_anew_when_the_file_changes(tmp_path):
+    photos = make_photos(tmp_path / "photos", 3, side=64)
+    with open_project(photos) as project:
+        first = project.pictures.thumbnail("red-000.png", 32)
+        assert first.media_type == "image/jpeg"
+        assert pixels_of(first).shape == (32, 32, 3)
+        (cached,) = (project.folder / "thumbnails").glob("*/*.jpg")
+        cached.write_bytes(b"from the cache")
+        assert project.pictures.thumbnail("red-000.png", 32).data == b"from the cache"
+        os.utime(photos / "red-000.png", ns=(1, 1))
+        again = project.pictures.thumbnail("red-000.png", 32)
+        assert (again.data, again.etag != first.etag) == (first.data, True)
+
+
+def test_paths_outside_of_the_folder_are_never_read(tmp_path):
+    photos = make_photos(tmp_path / "photos", 3)
+    secret = tmp_path / "secret.png"
+    Image.new("RGB", (8, 8)).save(secret)
+    with open_project(photos) as project:
+        for sample in ("../secret.png", str(secret), "red-000.png/../../secret.png", ""):
+            with pytest.raises(InputError, match="no sample"):
+                project.pictures.thumbnail(sample)
+        (photos / "red-000.png").unlink()
+        (photos / "red-000.png").symlink_to(secret)
+        with pytest.raises(DataError, match="outside"):
+            project.pictures.path("red-000.png")
+        with pytest.raises(DataError, match="outside"):
+            project.pictures.thumbnail("red-000.png")
+
+
+def test_damaged_files_are_marked_and_not_given_out_until_they_change(tmp_path):
+    photos = make_photos(tmp_path / "photos", 2, side=64)
+    whole = (photos / "red-000.png").read_bytes()
+    (photos / "red-000.png").write_bytes(whole[: len(whole) // 2])
+    (photos / "green-001.png").write_bytes(b"<html>no image</html>")
+    with open_project(photos) as project:
+        for sample in ("red-000.png", "green-001.png"):
+            with pytest.raises(DataError, match=f"{sample}: cannot be shown") as caught:
+                project.pictures.thumbnail(sample)
+            assert "\n" not in str(caught.value)
+            with pytest.raises(DataError, match="cannot be shown"):
+                project.pictures.thumbnail(sample)
+        assert project.queue.next("ann") == []
+        assert project.progress().unreadable == 2
+        (photos / "red-000.png").write_bytes(whole)
+        project.rescan()
+        assert [task.sample for task in project.queue.next("ann")] == ["red-000.png"]
+        assert pixels_of(project.pictures.thumbnail("red-000.png")).shape == (64, 64, 3)
+
+
+def test_a_file_that_is_gone_is_missing_and_not_unreadable(tmp_path):
+    photos = make_photos(tmp_path / "photos", 2)
+    with open_project(photos) as project:
+        kept = (photos / "red-000.png").rename(tmp_path / "kept.png")
+        with pytest.raises(DataError, match="gone"):
+            project.pictures.thumbnail("red-000.png")
+        counts = project.progress()
+        assert (counts.missing, counts.unreadable, counts.open) == (1, 0, 1)
+        kept.rename(photos / "red-000.png")
+        project.rescan()
+        assert project.progress().open == 2
+
+
+def test_decompression_bombs_are_refused_before_they_are_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(decoding, "MOST_PIXELS", 1000)
+    Image.new("L", (40, 30)).save(tmp_path / "bomb.png")
+    with pytest.raises(DataError, match="40x30 pixels are more than 1000"):
+        read_picture(tmp_path / "bomb.png", 64)
+    np.save(tmp_path / "bomb.npy", np.zeros((2, 40, 30), np.uint8))
+    with pytest.raises(DataError, match="more than 1000"):
+        read_picture(tmp_path / "bomb.npy", 64)
+    monkeypatch.setattr(decoding, "_MOST_ARRAY_BYTES", 100)
+    np.savez_compressed(tmp_path / "bomb.npz", np.zeros((20, 20)))
+    with pytest.raises(DataError, match="unpacked"):
+        read_picture(tmp_path / "bomb.npz", 64)
+
+
+def test_of_a_volume_the_central_slice_is_shown(tmp_path):
+    volume = np.zeros((5, 8, 10), np.float32)
+    volume[2, :, 5:] = 7.0
+    expected = np.zeros((8, 10), np.uint8)
+    expected[:, 5:] = 255
+    np.save(tmp_path / "v.npy", volume)
+    np.savez(tmp_path / "v.npz", name=np.array(3), data=volume)
+    write_mrc(tmp_path / "v.mrc", volume)
+    for name in ("v.npy", "v.npz", "v.mrc"):
+        shown = np.asarray(read_picture(tmp_path / name, 64))
+        assert (shown == expected[..., None]).all()
+
+
+def test_arrays_of_colours_and_wide_pixels_are_shown(tmp_path):
+    colours = np.zeros((6, 7, 3), np.uint8)
+    colours[..., 1] = 200
+    np.save(tmp_path / "c.npy", colours)
+    assert (np.asarray(read_picture(tmp_path / "c.npy", 64)) == colours).all()
+    Image.fromarray(np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)).save(
+        tmp_path / "wide.tif"
+    )
+    shown = np.asarray(read_picture(tmp_path / "wide.tif", 64))
+    assert (shown.min(), shown.max()) == (0, 255)
+
+
+def test_what_is_transparent_is_white(tmp_path):
+    pixels = np.zeros((4, 4, 4), np.uint8)
+    pixels[:2, :, 3] = 255
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    shown = np.asarray(read_picture(tmp_path / "a.png", 64))
+    assert (shown[:2].max(), shown[2:].min()) == (0, 255)
+
+
+def test_threads_that_decode_leave_the_filters_of_warnings_as_they_were(tmp_path):
+    photos = make_photos(tmp_path, 12)
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda path: read_picture(path, 8), sorted(photos.iterdir()) * 5))
+    assert warnings.filters == before
+
+
+def hostile_files(folder):
+    np.save(folder / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.save(folder / "nan.npy", np.full((4, 4), np.nan))
+    np.save(folder / "line.npy", np.zeros(4))
+    np.save(folder / "text.npy", np.array([["a", "b"]]))
+    (folder / "short.mrc").write_bytes(b"\0" * 100)
+    (folder / "zero.mrc").write_bytes(b"\0" * 1024)
+    header = bytearray(1024)
+    header[:16] = struct.pack("<4i", 1000, 1000, 1000, 2)
+    (folder / "cut.mrc").write_bytes(bytes(header))
+    (folder / "empty.npz").write_bytes(b"")
+    with zipfile.ZipFile(folder / "other.npz", "w") as packed:
+        packed.writestr("readme.txt", "no array")
+    (folder / "empty.jpg").touch()
+    (folder / "script.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_hostile_files_are_refused_in_one_line(tmp_path):
+    for name in hostile_files(tmp_path):
+        with pytest.raises(DataError) as caught:
+            read_picture(tmp_path / name, 64)
+        assert "\n" not in str(caught.value)
+        assert str(tmp_path) not in str(caught.value)
+
+
+def test_what_models_see_is_the_whole_picture_as_a_square(tmp_path):
+    pixels = np.zeros((40, 80, 3), np.uint8)
+    pixels[:, 40:] = 255
+    Image.fromarray(pixels).save(tmp_path / "half.png")
+    square = read_square(tmp_path / "half.png", 8)
+    assert square.shape == (3, 8, 8)
+    assert square[:, :, 0].max() == 0
+    assert square[:, :, -1].min() == 255
+
+
+def test_a_cache_that_grew_too_large_loses_its_oldest_files(tmp_path):
+    for number in range(8):
+        path = tmp_path / "ab" / f"{number}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes(100))
+        os.utime(path, ns=(number, number))
+    trim(tmp_path, 800)
+    assert len(list(tmp_path.glob("*/*"))) == 8
+    trim(tmp_path, 400)
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["5.jpg", "6.jpg", "7.jpg"]
+
+
+def test_a_side_that_cannot_be_used_is_refused(tmp_path):
+    photos = make_photos(tmp_path / "photos", 1)
+    with open_project(photos) as project, pytest.raises(InputError, match="16 to 2048"):
+        project.pictures.thumbnail("red-000.png", 4000)

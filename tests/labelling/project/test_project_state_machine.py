@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from small_project import CLASSES, Clock, make_names, open_project
+
+PEOPLE = st.sampled_from(["ann", "bob"])
+SAMPLES = st.sampled_from([f"{CLASSES[n % 3]}-{n:03d}.png" for n in range(4)])
+LABELS = st.sampled_from(CLASSES)
+
+
+class Labelling(RuleBasedStateMachine):
+    """Whatever people do in whatever order, the project says what a plain list would say."""
+
+    def __init__(self):
+        super().__init__()
+        self.place = tempfile.TemporaryDirectory()
+        photos = make_names(Path(self.place.name) / "photos", 4)
+        self.clock = Clock()
+        self.photos = photos
+        self.project = open_project(photos, clock=self.clock, overlap=2, lease_seconds=30.0)
+        self.stacks = {"ann": [], "bob": []}
+
+    def teardown(self):
+        self.project.close()
+        self.place.cleanup()
+
+    def said(self, person):
+        return dict(self.stacks[person])
+
+    @rule(person=PEOPLE, sample=SAMPLES, label=LABELS)
+    def answer(self, person, sample, label):
+        known = self.said(person).get(sample)
+        entry = self.project.queue.answer(person, sample, [label])
+        assert entry.kind == ("label" if known in (None, "skip") else "relabel")
+        self.stacks[person].append((sample, label))
+
+    @rule(person=PEOPLE, sample=SAMPLES)
+    def skip(self, person, sample):
+        self.project.queue.skip(person, sample)
+        self.stacks[person].append((sample, "skip"))
+
+    @rule(person=PEOPLE)
+    def undo(self, person):
+        entry = self.project.queue.undo(person)
+        if not self.stacks[person]:
+            assert entry is None
+            return
+        sample, _ = self.stacks[person].pop()
+        assert entry.sample == sample
+        if sample not in self.said(person):
+            assert self.project.queue.next(person)[0].sample == sample
+
+    @rule(person=PEOPLE)
+    def ask(self, person):
+        for task in self.project.queue.next(person, 4):
+            assert task.sample not in self.said(person)
+
+    @rule(seconds=st.sampled_from([1.0, 40.0]))
+    def let_time_pass(self, seconds):
+        self.clock.now += seconds
+
+    @rule()
+    def close_and_open_again(self):
+        self.project.close()
+        self.project = open_project(self.photos, clock=self.clock, overlap=2, lease_seconds=30.0)
+
+    @invariant()
+    def labels_are_what_people_said_last(self):
+        for state in self.project.queue.samples():
+            views = [self.said(person).get(state.sample) for person in self.stacks]
+            votes = Counter(view for view in views if view not in (None, "skip"))
+            assert state.votes == votes.total()
+            assert state.skips == views.count("skip")
+            assert state.disputed == (len(votes) == 2)
+            assert state.labels == (tuple(votes) if len(votes) == 1 else None)
+
+    @invariant()
+    def the_history_shows_what_stands(self):
+        for person, stack in self.stacks.items():
+            shown = self.project.queue.history(person, limit=1000)
+            assert [entry.sample for entry in reversed(shown)] == [sample for sample, _ in stack]
+
+
+Labelling.TestCase.settings = settings(max_examples=12, stateful_step_count=20, deadline=None)
+TestLabelling = Labelling.TestCase

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_project import Clock, make_names, open_project
+
+from steepest.errors import InputError
+from steepest.labelling.project import statistics
+from steepest.labelling.project.statistics.curve import CurvePoint
+from steepest.labelling.project.statistics.forecast import fit_power_law
+from steepest.labelling.project.statistics.people import cohen_kappa, fleiss_kappa
+
+
+def points(error, labels, tested=2000):
+    rows = []
+    for version, n in enumerate(labels, start=1):
+        right = round((1 - error(n)) * tested)
+        interval = statistics.binomial_interval(right, tested)
+        rows.append(CurvePoint(version, n, tested, right, *interval, 0.0))
+    return rows
+
+
+LABELS = (50, 80, 120, 180, 260, 400)
+
+
+def test_a_power_law_is_drawn_out_to_where_it_leads():
+    curve = points(lambda n: 2.0 * n**-0.5, LABELS)
+    found = statistics.forecast_curve(curve, 0.92, available=100_000, share=0.2)
+    assert found.status == "estimate"
+    assert found.low < 625 < found.high
+    assert 480 < found.total_labels < 850
+    assert found.labels_now == 400
+    assert found.more == -(-(found.total_labels - 400) // 0.8)
+    assert str(found.total_labels) in found.message
+
+
+def test_few_test_samples_make_the_interval_wider():
+    def width(tested):
+        curve = points(lambda n: 2.0 * n**-0.5, LABELS, tested)
+        found = statistics.forecast_curve(curve, 0.92, available=10**9)
+        return (found.high or 10**9) - found.low
+
+    assert width(200) > 2 * width(5000)
+
+
+def test_a_floor_above_the_target_is_out_of_reach():
+    curve = points(lambda n: 0.2 + 2.0 * n**-0.7, LABELS, 5000)
+    found = statistics.forecast_curve(curve, 0.95, available=100_000)
+    assert found.status == "out-of-reach"
+    assert "out of reach" in found.message
+    assert found.total_labels is None
+
+
+def test_more_labels_than_samples_are_out_of_reach():
+    curve = points(lambda n: 2.0 * n**-0.5, LABELS)
+    assert statistics.forecast_curve(curve, 0.92, available=450).status == "out-of-reach"
+
+
+def test_what_is_reached_needs_no_more():
+    curve = points(lambda n: 2.0 * n**-0.5, LABELS)
+    found = statistics.forecast_curve(curve, 0.85, available=1000)
+    assert found.status == "reached"
+    assert "95 % interval" in found.message
+
+
+@pytest.mark.parametrize(("labels", "tested"), [((), 100), (LABELS[:3], 100), (LABELS, 9)])
+def test_too_few_points_say_so(labels, tested):
+    curve = points(lambda n: 2.0 * n**-0.5, labels, tested)
+    found = statistics.forecast_curve(curve, 0.95, available=1000)
+    assert found.status == "too-few"
+    assert "too early" in found.message
+
+
+def test_a_target_that_may_or_may_not_be_reached_is_left_open():
+    curve = points(lambda n: 0.04 + 2.0 * n**-0.5, LABELS, 60)
+    found = statistics.forecast_curve(curve, 0.95, available=20_000)
+    assert found.status == "too-few"
+    assert "chance" in found.message
+
+
+def test_a_curve_that_does_not_fall_promises_nothing():
+    curve = points(lambda _: 0.3, LABELS, 3000)
+    assert statistics.forecast_curve(curve, 0.95, available=10**6).status == "out-of-reach"
+
+
+@pytest.mark.parametrize("target", [0.0, 1.0, 95])
+def test_targets_that_are_no_accuracy_are_refused(target):
+    with pytest.raises(InputError, match="accuracy"):
+        statistics.forecast_curve([], target, available=10)
+
+
+def test_the_fit_finds_the_parameters_of_exact_curves():
+    labels = np.array(LABELS, dtype=float)
+    errors = np.stack([1.5 * labels**-0.5, 3.0 * labels**-0.9 + 0.1])
+    a, b, c = fit_power_law(labels, errors, np.ones(6))
+    assert a == pytest.approx([1.5, 3.0], rel=0.05)
+    assert b == pytest.approx([0.5, 0.9], abs=0.01)
+    assert c == pytest.approx([0.0, 0.1], abs=2e-3)
+
+
+def test_intervals_are_wilsons():
+    share, low, high = statistics.binomial_interval(8, 10)
+    assert share == 0.8
+    assert (low, high) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert statistics.binomial_interval(0, 0) == (None, None, None)
+    assert statistics.binomial_interval(0, 5)[1] == 0.0
+
+
+def test_kappas_are_those_of_textbooks():
+    pairs = [("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15
+    assert cohen_kappa(pairs) == pytest.approx(0.4)
+    groups = [["a"] * 3, ["a", "a", "b"], ["b"] * 3, ["a", "b", "b"]]
+    assert fleiss_kappa(groups) == pytest.approx(1 / 3)
+    assert cohen_kappa([("y", "y")] * 3) is None
+    assert fleiss_kappa([]) is None
+
+
+@pytest.fixture
+def project(tmp_path):
+    photos = make_names(tmp_path / "photos", 12)
+    with open_project(photos, clock=Clock(), overlap=2) as project:
+        project.clock = project.queue._clock
+        yield project
+
+
+def test_agreement_of_people_counts_shared_samples_alone(project):
+    samples = [state.sample for state in project.queue.samples()]
+    for place, sample in enumerate(samples[:8]):
+        project.queue.answer("ann", sample, ["red" if place < 4 else "blue"])
+        project.queue.answer("bob", sample, ["red" if place < 3 else "blue"])
+    project.queue.answer("cid", samples[9], ["red"])
+    found = statistics.annotator_agreement(project)
+    (pair,) = found.pairs
+    assert (found.samples, found.raw) == (8, 7 / 8)
+    assert (pair.first, pair.second, pair.samples, pair.raw) == ("ann", "bob", 8, 7 / 8)
+    assert pair.cohen_kappa == pytest.approx((7 / 8 - 0.5) / 0.5)
+    assert 0.7 < found.fleiss_kappa < pair.cohen_kappa
+
+
+def test_agreement_on_several_classes_is_the_mean_of_the_classes(tmp_path):
+    photos = make_names(tmp_path / "photos", 4)
+    with open_project(photos, multi_label=True, overlap=2) as project:
+        said = {"ann": (["red"], [], ["red", "blue"], []), "bob": (["red"], [], ["red"], [])}
+        for person, answers in said.items():
+            for state, labels in zip(project.queue.samples(), answers, strict=True):
+                project.queue.answer(person, state.sample, labels)
+        found = statistics.annotator_agreement(project)
+        assert found.raw == 3 / 4
+        # Red agrees wholly, blue not beyond chance, and green was never named.
+        assert found.pairs[0].cohen_kappa == pytest.approx((1.0 + 0.0) / 2)
+
+
+def test_speed_leaves_out_breaks_and_what_was_taken_back(project):
+    samples = [state.sample for state in project.queue.samples()]
+    for sample, pause in zip(samples[:5], (0, 2, 2, 1000, 2), strict=True):
+        project.clock.now += pause
+        project.queue.answer("ann", sample, ["red"])
+    project.clock.now += 2
+    project.queue.answer("ann", samples[6], ["red"])
+    project.queue.undo("ann")
+    found = statistics.speed(project)
+    assert found.annotators["ann"] == found.total
+    assert (found.total.labels, found.total.active_seconds) == (5, 6.0)
+    assert found.total.per_minute == pytest.approx(30.0)
+    project.queue.answer("bob", samples[0], ["red"])
+    assert statistics.speed(project).annotators["bob"].per_minute is None
+
+
+def test_the_balance_counts_samples_by_class(project):
+    project.queue.answer("ann", "red-000.png", ["red"])
+    project.queue.answer("ann", "red-003.png", ["red"])
+    project.queue.answer("ann", "blue-002.png", ["blue"])
+    assert statistics.class_balance(project) == {"red": 2, "green": 0, "blue": 1}
+
+
+def pick(project, sample, probabilities, strategy, rank):
+    with project.store.writing() as connection:
+        connection.execute("INSERT OR IGNORE INTO batches VALUES (1, 0, 'margin', 4, 'f', 9)")
+        connection.execute(
+            "INSERT INTO picks SELECT 1, ?, number, 1.0, ?, ? FROM images WHERE id = ?",
+            (rank, strategy, probabilities, sample),
+        )
+
+
+def test_agreement_with_predictions_is_that_at_the_time(project):
+    pick(project, "red-000.png", "[0.9, 0.1, 0.0]", "margin", 1)
+    pick(project, "green-001.png", "[0.9, 0.1, 0.0]", "validation", 2)
+    pick(project, "blue-002.png", "[0.0, 0.1, 0.9]", "validation", 3)
+    for task in project.queue.next("ann", 3):
+        project.queue.answer("ann", task.sample, [task.sample.split("-")[0]])
+    found = statistics.agreement_with_predictions(project)
+    assert (found.answers, found.agreed) == (3, 2)
+    assert (found.random_answers, found.random_agreed) == (2, 1)
+    assert found.low < found.share < found.high
+    project.queue.answer("ann", "green-001.png", ["red"])
+    assert statistics.agreement_with_predictions(project).agreed == 2
+
+
+def test_confident_disagreement_before_the_label_is_suspicious(project):
+    pick(project, "red-000.png", "[0.05, 0.05, 0.9]", "margin", 1)
+    pick(project, "green-001.png", "[0.5, 0.4, 0.1]", "margin", 2)
+    pick(project, "blue-002.png", "[0.0, 0.1, 0.9]", "margin", 3)
+    for task in project.queue.next("ann", 3):
+        project.queue.answer("ann", task.sample, [task.sample.split("-")[0]])
+    (doubt,) = statistics.suspicious(project)
+    assert (doubt.sample, doubt.predicted, doubt.source) == ("red-000.png", ("blue",), "pick")
+    assert (doubt.label_probability, doubt.probability, doubt.version) == (0.05, 0.9, 4)
+    assert len(statistics.suspicious(project, margin=0.05)) == 2
+    assert statistics.suspicious(project, limit=0) == []
+
+
+def test_an_empty_project_has_empty_statistics(project):
+    assert statistics.learning_curve(project) == []
+    assert statistics.agreement_with_predictions(project).share is None
+    assert statistics.speed(project).total.per_minute is None
+    assert statistics.annotator_agreement(project).raw is None
+    assert statistics.suspicious(project) == []
+    assert statistics.forecast(project, 0.9).status == "too-few"
