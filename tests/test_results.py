@@ -33,7 +33,8 @@ def test_tables_equal_the_records(folder, table):
 
 def test_every_folder_of_results_is_complete_and_of_a_valid_configuration():
     folders = [path.parent for path in RESULTS.rglob("comparison.json")]
-    assert {folder.name for folder in folders} == {name for name, _ in TABLES}
+    found = {folder.relative_to(RESULTS).as_posix() for folder in folders}
+    assert found == {name for name, _ in TABLES}
     for folder in folders:
         comparison = read_comparison(folder)
         assert all(run.complete for run in comparison.runs.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 WITH_CODE = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 ALL = [*WITH_CODE, ROOT / "CHANGELOG.md"]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

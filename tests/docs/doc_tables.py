@@ -35,8 +35,7 @@ from steepest.models.base import MODELS
 from steepest.models.factory import GIVEN
 from steepest.models.head import declared_layers
 from steepest.pool.states import END, START, State, Verb
-from steepest.strategies.base import STRATEGIES
-from steepest.tables import to_table
+from steepest.strategies.base import STRATEGIES, Scorer
 from steepest.tasks.base import TASKS
 from steepest.training.augment import AUGMENTATIONS
 
@@ -64,10 +63,15 @@ def strategies() -> str:
     for name in STRATEGIES.names():
         cls = STRATEGIES.get(name)
         idea, _, formula = _idea(cls).partition(": score(x) = ")
-        formula, needs = formula.rstrip("."), (cls.needs.name or "").lower()
-        options = ", ".join(f"`{key} = {json.dumps(v)}`" for key, v in to_table(cls()).items())
-        rows.append((f"[`{name}`](#{name})", idea, f"`{formula}`", needs, options or "–"))
-    return table(("strategy", "idea", "score", "needs", "options and defaults"), rows)
+        formula = f"`{formula.rstrip('.')}`" if formula else "–"
+        chooses = "by score" if issubclass(cls, Scorer) else "batches"
+        needs = (cls().needs.name or "").lower().replace("|", ", ")
+        maps = "yes" if cls().dense else "–"
+        trains = cls.trains or "–"
+        link = f"[`{name}`](strategies/{name}.md)"
+        rows.append((link, idea.rstrip("."), formula, chooses, needs, trains, maps))
+    header = ("strategy", "idea", "score", "chooses", "needs", "trains", "label maps")
+    return table(header, rows)
 
 
 def configuration() -> str:

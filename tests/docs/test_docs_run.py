@@ -125,8 +125,16 @@ def test_the_strategy_of_contributing_keeps_every_contract(tmp_path):
     assert int(re.search(r"(\d+) passed", printed)[1]) > 10
 
 
+OPTIONAL = ("lightning", "skorch", "sklearn", "transformers")
+"""What examples may take that need not be installed."""
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs(example, tmp_path):
+    text = example.read_text(encoding="utf-8")
+    for package in OPTIONAL:
+        if re.search(rf"^(?:import|from) {package}\b", text, flags=re.MULTILINE):
+            pytest.importorskip(package)
     assert run_python(example, cwd=tmp_path).strip()
     assert f"python examples/{example.name}" in example.read_text(encoding="utf-8")
 

@@ -8,6 +8,7 @@ from doc_tables import TABLES, WITH_TABLES, marked_tables, with_tables
 
 from steepest.gradnorm import rules
 from steepest.strategies import names
+from steepest.strategies.base import STRATEGIES
 
 
 @pytest.mark.parametrize("page", WITH_TABLES, ids=name_of)
@@ -48,5 +49,11 @@ def test_an_old_table_is_replaced_and_the_rest_kept():
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_strategy_has_a_section(name):
-    assert name in read_anchors(ROOT / "docs/strategies.md")
+def test_every_strategy_has_a_page_that_says_what_users_ask(name):
+    page = ROOT / f"docs/strategies/{name}.md"
+    wanted = {name, "idea", "formula", "options", "cost", "when-it-fails", "reference"}
+    assert wanted <= set(read_anchors(page))
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"# {name}\n")
+    options = STRATEGIES.get(name)().options()
+    assert all(f"`{option}`" in text for option in options)

@@ -107,6 +107,13 @@ class TestEveryStrategy:
         assert len(set(picks.ids)) == 5
         assert picks.ids != tuple(FREE[:5])  # Ties are drawn for, and do not go to who comes first.
 
+    def test_a_model_that_is_too_sure_is_no_trouble(self, name, model, pool):
+        with torch.no_grad():
+            model.head.weight.mul_(1e5)
+        picks = select(model, pool, 5, name, seed=2)
+        assert len(set(picks.ids)) == 5
+        assert np.isfinite(picks.scores).all()
+
     def test_the_models_are_left_as_found(self, name, model, pool):
         model.body[0].bias.requires_grad_(False)
         model.head.weight.grad = torch.ones_like(model.head.weight)

@@ -9,6 +9,7 @@ from torch import nn
 
 from steepest.cli.arguments import add_quiet, pairs
 from steepest.cli.select_loop import choose_round, loop_settings, write_out
+from steepest.cli.select_support import add_support_arguments, read_labelled, read_support
 from steepest.errors import InputError
 from steepest.files import check_writable
 from steepest.labelling.exchange.export import SUFFIXES, check_export
@@ -16,7 +17,6 @@ from steepest.labelling.exchange.rounds import Round
 from steepest.pool import Pool
 from steepest.scoring import Selection, select
 from steepest.scoring.samples import PoolLike
-from steepest.strategies.support import Support
 from steepest.tasks import Task
 
 NAME = "select"
@@ -99,9 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--more", action="store_true", help="with --run: choose further samples all the same"
     )
-    parser.add_argument(
-        "--labelled", type=Path, metavar="FILE", help="ids to leave out, one per line"
-    )
+    add_support_arguments(parser)
     parser.add_argument(
         "--subset", type=int, metavar="N", help="score a random subset of this size only"
     )
@@ -137,10 +135,15 @@ def execute(arguments: argparse.Namespace) -> int:
     _check_out(arguments)
     settings = loop_settings(arguments)
     pool = _open_pool(arguments)
-    model = _make_model(arguments)
-    load_weights(model, arguments.weights)
-    model.to(choose_device(arguments.device))
-    left_out = _read_ids(arguments.labelled, pool)
+    device = choose_device(arguments.device)
+
+    def load(weights: Path) -> nn.Module:
+        made = _make_model(arguments)
+        load_weights(made, weights)
+        return made.to(device)
+
+    model = load(arguments.weights)
+    left_out, labels = read_labelled(arguments.labelled, by_name=hasattr(pool, "ids"))
 
     def choose(loop: Pool | None) -> Selection:
         return select(
@@ -153,7 +156,7 @@ def execute(arguments: argparse.Namespace) -> int:
             subset=arguments.subset,
             seed=arguments.seed,
             task=_make_task(arguments),
-            support=None if loop is None else _support(loop),
+            support=read_support(arguments, labels, load, loop),
             batch_size="auto" if arguments.batch_size is None else arguments.batch_size,
             progress=not arguments.quiet,
         )
@@ -184,12 +187,6 @@ def _check_out(arguments: argparse.Namespace) -> None:
     elif out.suffix not in (".csv", ".json"):
         raise InputError(f"--out {out}: picks are saved as .csv or .json")
     check_writable(out)
-
-
-def _support(loop: Pool) -> Support:
-    """Return the labels of a loop, for strategies that learn from them."""
-    labelled = zip(*loop.labelled(), strict=True)
-    return Support(targets={i: label for i, label in labelled if isinstance(label, int)})
 
 
 def _make_model(arguments: argparse.Namespace) -> nn.Module:
@@ -237,14 +234,3 @@ def _open_pool(arguments: argparse.Namespace) -> PoolLike:
         mean=arguments.mean,
         std=arguments.std,
     )
-
-
-def _read_ids(path: Path | None, pool: PoolLike) -> list[int | str] | None:
-    if path is None:
-        return None
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-        given = [line for line in lines if line]
-        return list(given) if hasattr(pool, "ids") else [int(line) for line in given]
-    except (OSError, ValueError) as error:
-        raise InputError(f"--labelled {path}: one id per line is needed ({error})") from error

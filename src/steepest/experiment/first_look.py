@@ -20,6 +20,7 @@ def check_fit(experiment: Experiment) -> None:
         ModelError: If the model's outputs are not what the data set has labels for.
         SteepestError: If the strategy has no meaning for the task, or misses something.
     """
+    experiment.strategy.check_k(experiment.config.loop.k)
     data, classes = experiment.data, len(experiment.data.classes)
     model = experiment.fresh_model(experiment.config.seed)
     images = data.train_images[:2]

@@ -22,7 +22,7 @@ from steepest.scoring.samples import PoolLike, Samples, as_samples
 from steepest.scoring.selection import Selection
 from steepest.seeds import SampleId
 from steepest.selection import top_k
-from steepest.strategies import Strategy, Support
+from steepest.strategies import Needs, Strategy, Support
 from steepest.strategies.choice import checked
 from steepest.tasks.base import Task
 
@@ -47,8 +47,8 @@ def select(
 ) -> Selection:
     """Choose the k samples of a pool that should be labelled next.
 
-    All arguments but ``k`` are those of ``steepest.score``. Warns when the score ranks the most
-    uncertain samples last.
+    All arguments but ``k`` are those of ``steepest.score``. Warns when a gradient norm
+    ranks the most uncertain samples last.
 
     Args:
         model: Any module that returns logits, or carries them in its output.
@@ -79,7 +79,8 @@ def select(
     chosen = as_strategy(strategy, options)
     how = Looking(taken, subset, seed, task, batch_size, precision, device, progress, support)
     outcome = choose_from(model, samples, k, chosen, how)
-    warn_if_inverted(outcome.selection.regime, chosen.name)
+    if Needs.GRADIENTS in chosen.needs:
+        warn_if_inverted(outcome.selection.regime, chosen.name)
     return outcome.selection
 
 
@@ -114,6 +115,7 @@ def choose_from(
         how: How it looks at the pool.
         lowest: How many of the least wanted samples to name.
     """
+    strategy.check_k(k)
     chosen_by = fingerprint(model)
     with looking_at(model, samples, strategy, how) as view:
         with measured(view.device) as preparing:

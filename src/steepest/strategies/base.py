@@ -52,11 +52,13 @@ class Strategy(ABC):
         name: The name users type; set by the ``strategy`` decorator.
         needs: What it asks of the pool and its batches.
         dense: Whether it has a meaning where a sample has many labels: one for each pixel.
+        trains: What is trained for its sake beside the model, in a few words; nothing if empty.
     """
 
     name: ClassVar[str] = ""
     needs: ClassVar[Needs] = Needs.LOGITS
     dense: ClassVar[bool] = True
+    trains: ClassVar[str] = ""
 
     @abstractmethod
     def choose(self, pool: PoolView, k: int) -> Choice:
@@ -69,11 +71,22 @@ class Strategy(ABC):
     def check(self, pool: PoolView) -> None:
         """Refuse a model or task that cannot be chosen for, by a look at a few samples.
 
+        Args:
+            pool: The few samples.
+
         Raises:
             SteepestError: In one line that says what to use instead.
         """
         if self.needs != Needs.NOTHING:
             pool.collect(self._look, f"trying {self.name}")
+
+    def check_k(self, k: int) -> None:
+        """Refuse a number of samples that this strategy is not meant for.
+
+        Raises:
+            InputError: Naming what is.
+        """
+        del k
 
     @property
     def members(self) -> int:

@@ -38,17 +38,31 @@ class Batchbald(Thinning):
         rate: How likely they do; 0.5 for the head and 0.3 for blocks if None.
         configurations: Label configurations that are followed at most.
         limit: The largest k that is not refused.
+        pool_limit: The most candidates that are not refused on a CPU.
     """
 
     dense: ClassVar[bool] = False
 
     configurations: int = 10_000
     limit: int = 100
+    pool_limit: int = 20_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.configurations < 1 or self.limit < 1:
-            raise InputError("batchbald: configurations and limit must be at least 1")
+        if min(self.configurations, self.limit, self.pool_limit) < 1:
+            raise InputError("batchbald: configurations, limit and pool_limit must be at least 1")
+
+    def check_k(self, k: int) -> None:
+        """Refuse batches that joint entropies cannot be had for in reasonable time.
+
+        Raises:
+            InputError: Naming what is for large batches.
+        """
+        if k > self.limit:
+            raise InputError(
+                f"batchbald is for small batches, and k = {k} is above limit = {self.limit}: use "
+                "'stochastic' with of=bald, or 'bald'"
+            )
 
     def choose(self, pool: PoolView, k: int) -> Choice:
         """Return k samples, each for what it adds to those before.
@@ -57,10 +71,10 @@ class Batchbald(Thinning):
             InputError: If k or the pool is too large.
             NonFiniteError: Naming a sample whose prediction is not finite.
         """
-        if k > self.limit:
+        if len(pool) > self.pool_limit and pool.device.type == "cpu":
             raise InputError(
-                f"batchbald is for small batches, and k = {k} is above limit = {self.limit}: use "
-                "'stochastic' with of=bald, or 'bald'"
+                f"batchbald is for small pools, and {len(pool)} candidates are above pool_limit = "
+                f"{self.pool_limit} for a CPU: set a subset, or use 'stochastic' with of=bald"
             )
         found = pool.collect(lambda batch: self._log_p(batch, len(pool)), "asking thinned networks")
         log_p = found["rows"]

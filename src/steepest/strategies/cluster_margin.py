@@ -14,7 +14,7 @@ from torch import Tensor
 from steepest.errors import InputError
 from steepest.seeds import keyed_uniform
 from steepest.selection import top_k
-from steepest.selection.k_means import k_means
+from steepest.selection.k_means import micro_clusters
 from steepest.selection.linkage import average_linkage, cut
 from steepest.selection.round_robin import take_turns
 from steepest.strategies.base import Needs, Strategy, strategy
@@ -88,7 +88,7 @@ class ClusterMargin(Strategy):
 
     def _clusters(self, rows: Tensor, k: int, pool: PoolView) -> Integers:
         """Return the cluster of each candidate [N]."""
-        micro = k_means(rows, self.max_points, pool.seed, start="random", progress=pool.progress)
+        micro = micro_clusters(rows, self.max_points, pool.seed, progress=pool.progress)
         labels = micro.labels.cpu().numpy()
         used, labels, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         centres = micro.centres[torch.from_numpy(used).to(rows.device)].double().cpu().numpy()

@@ -35,6 +35,7 @@ class CoreGCN(Strategy):
     """
 
     needs: ClassVar[Needs] = Needs.FEATURES | Needs.LABELLED
+    trains: ClassVar[str] = "a graph network"
 
     balance: float = 1.2
     hidden: int = 128

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from steepest.errors import InputError, UnknownNameError
 from steepest.seeds import generator
 from steepest.selection.d2_sampling import d2_sample
+from steepest.selection.distances import tiles
 from steepest.selection.k_centre import k_centre
 from steepest.strategies.base import Needs, Scorer, Strategy, create, strategy
 from steepest.strategies.batch import Batch
@@ -86,7 +87,7 @@ class GradnormSpread(Strategy):
         # Only ratios count: the largest norm at 1 keeps powers from running out of numbers.
         weights = (norms / norms.max().clamp_min(torch.finfo(torch.float64).tiny)) ** self.power
         places = _directions(finite_rows(found["features"], pool.ids))
-        places = (places.mul_(weights.to(places))).to(pool.device)
+        places = places.mul_(weights.to(places)).to(pool.device)
         if self.method == "d2":
             picks = d2_sample(places, k, generator(pool.seed, self.name))
         else:
@@ -104,5 +105,10 @@ class GradnormSpread(Strategy):
 
 def _directions(features: Tensor) -> Tensor:
     """Return features of length 1 [N, D]; those of zero stay as they are."""
-    largest = features.abs().amax(1, keepdim=True)
-    return F.normalize(features / largest.where(largest > 0, torch.ones_like(largest)), dim=1)
+    found = torch.empty_like(features)
+    for rows in tiles(len(features), features[:1].nbytes):
+        part = features[rows]
+        largest = part.abs().amax(1, keepdim=True)
+        scaled = part / largest.where(largest > 0, torch.ones_like(largest))
+        found[rows] = F.normalize(scaled, dim=1)
+    return found

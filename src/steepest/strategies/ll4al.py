@@ -44,6 +44,7 @@ class LearningLoss(Scorer):
     """
 
     needs: ClassVar[Needs] = Needs.MAPS | Needs.LABELLED | Needs.TARGETS
+    trains: ClassVar[str] = "a head, along with the model"
 
     training: Training = "joint"
     detach_after: int = 120

@@ -40,6 +40,8 @@ class ProbCover(Strategy):
             samples hold one cluster alone, with as many k-means clusters as classes.
         purity: For ``"auto"``: that share.
         normalise: Whether features are scaled to length 1 first.
+        limit: The most candidates that are not refused on a CPU: time grows with their square. A
+            GPU takes as many as fit.
     """
 
     needs: ClassVar[Needs] = Needs.FEATURES | Needs.LABELLED
@@ -47,15 +49,27 @@ class ProbCover(Strategy):
     radius: float | Literal["auto"] = "auto"
     purity: float = 0.95
     normalise: bool = True
+    limit: int = 100_000
 
     def __post_init__(self) -> None:
         if self.radius != "auto" and not self.radius > 0:
             raise InputError(f"probcover: radius must be 'auto' or more than 0, not {self.radius}")
         if not 0 < self.purity <= 1:
             raise InputError(f"probcover: purity must be above 0 and at most 1, not {self.purity}")
+        if self.limit < 1:
+            raise InputError(f"probcover: limit must be at least 1, not {self.limit}")
 
     def choose(self, pool: PoolView, k: int) -> Choice:
-        """Return k samples, those that cover most first."""
+        """Return k samples, those that cover most first.
+
+        Raises:
+            InputError: If there are too many candidates for a CPU.
+        """
+        if len(pool) > self.limit and pool.device.type == "cpu":
+            raise InputError(
+                f"probcover compares all pairs of {len(pool)} candidates, above limit = "
+                f"{self.limit} for a CPU: set a subset, use a GPU, or use 'typiclust'"
+            )
         rows, known = all_feature_rows(pool, self.name)
         rows = F.normalize(rows, dim=1) if self.normalise else rows
         # Distances do not change, but lose fewer digits near the origin.

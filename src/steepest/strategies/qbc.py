@@ -43,6 +43,7 @@ class Qbc(Scorer):
     """
 
     needs: ClassVar[Needs] = Needs.LOGITS
+    trains: ClassVar[str] = "a committee of models"
 
     size: int = 5
     measure: Literal["js", "variation-ratio", "mean-entropy"] = "js"

@@ -65,6 +65,7 @@ class Sraal(Scorer):
     """
 
     needs: ClassVar[Needs] = Needs.LOGITS | Needs.LABELLED | Needs.TARGETS
+    trains: ClassVar[str] = "an autoencoder and its adversary"
     dense: ClassVar[bool] = False
 
     latent: int = 200

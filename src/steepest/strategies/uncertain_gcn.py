@@ -52,6 +52,7 @@ class UncertainGCN(Strategy):
     """
 
     needs: ClassVar[Needs] = Needs.FEATURES | Needs.LABELLED
+    trains: ClassVar[str] = "a graph network"
 
     margin: float = 0.1
     balance: float = 1.2

@@ -57,6 +57,7 @@ class Vaal(Scorer):
     """
 
     needs: ClassVar[Needs] = Needs.LOGITS | Needs.LABELLED
+    trains: ClassVar[str] = "an autoencoder and its adversary"
 
     latent: int = 32
     beta: float = 1.0

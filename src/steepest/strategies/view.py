@@ -156,7 +156,7 @@ class PoolView:
         Returns:
             Columns [N, ...]; a single one is called ``"rows"``.
         """
-        parts: dict[str, list[Tensor]] = {}
+        found: Columns = {}
         uncertain: list[Tensor] = []
         done, in_flight = 0, len(self)
         with self.progress.task(what, len(self)) as step:
@@ -179,8 +179,7 @@ class PoolView:
                         in_flight = len(batch) // 2
                         torch.cuda.empty_cache()
                         continue
-                    for name, value in kept.items():
-                        parts.setdefault(name, []).append(value)
+                    self._put(found, kept, done + rows.start)
                     if batch.known_logits is not None:
                         uncertain.append(entropy(batch.known_logits).double().cpu())
                         self.classes = batch.known_logits.shape[1]
@@ -189,7 +188,14 @@ class PoolView:
                 step.advance(total)
         if sum(map(len, uncertain)) == len(self):
             self.entropies = torch.cat(uncertain).numpy()
-        return {name: torch.cat(value) for name, value in parts.items()}
+        return found
+
+    def _put(self, columns: Columns, rows: Columns, start: int) -> None:
+        """Write some rows into columns of all, made with the first: there is never a copy."""
+        for name, value in rows.items():
+            if name not in columns:
+                columns[name] = value.new_empty((len(self), *value.shape[1:]))
+            columns[name][start : start + len(value)] = value
 
     def _batch(self, ids: Sequence[SampleId], inputs: Inputs) -> Batch:
         lens = self.lens
