@@ -19,6 +19,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST = 400
 
 PUBLIC = {
+    "ActiveLoop",
     "Config",
     "Experiment",
     "Pool",

@@ -4,6 +4,7 @@ from steepest import errors, strategies
 from steepest.experiment.config import Config, load_config
 from steepest.experiment.loop import Experiment
 from steepest.gradnorm import gradient_norms
+from steepest.loop import ActiveLoop
 from steepest.pool import Pool
 from steepest.scoring import Scores, Selection, score, select
 from steepest.strategies import Strategy
@@ -11,6 +12,7 @@ from steepest.tasks import Task
 from steepest.version import __version__
 
 __all__ = [
+    "ActiveLoop",
     "Config",
     "Experiment",
     "Pool",

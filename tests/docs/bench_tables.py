@@ -11,6 +11,11 @@ from steepest.bench.contenders.base import COMPILED, OURS, UNIT
 from steepest.bench.precision_result import PrecisionResult, read_precision_result
 from steepest.bench.precision_table import HEADER, conditions, note_of, rows_of
 from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult, read_result
+from steepest.bench.strategies_result import StrategiesResult, read_strategies_result
+from steepest.bench.strategies_table import conditions as strategies_conditions
+from steepest.bench.strategies_table import header as strategies_header
+from steepest.bench.strategies_table import notes_of as strategies_notes
+from steepest.bench.strategies_table import rows_of as strategies_rows
 from steepest.bench.training_result import TrainingResult, read_training_result
 from steepest.bench.training_table import HEADER as TRAINING_HEADER
 from steepest.bench.training_table import conditions as training_conditions
@@ -58,6 +63,12 @@ def training(folder: Path = RESULTS) -> str:
     """How fast trainings were, file by file."""
     found = {path: read_training_result(path) for path in sorted(folder.glob("training-*.json"))}
     return "\n".join(_training_file(path, result) for path, result in found.items()) or NOT_YET
+
+
+def choosing(folder: Path = RESULTS) -> str:
+    """What choosing took in time and memory, file by file."""
+    found = {p: read_strategies_result(p) for p in sorted(folder.glob("strategies-*.json"))}
+    return "\n".join(_strategies_file(path, result) for path, result in found.items()) or NOT_YET
 
 
 def _gradnorm_results(folder: Path) -> dict[Path, BenchResult]:
@@ -200,6 +211,20 @@ def _training_file(path: Path, result: TrainingResult) -> str:
         f"{'' if result.complete else '**Unfinished.** '}{told}\n",
         f"`{result.command}`\n",
         table((*TRAINING_HEADER, "note"), cells),
+    ]
+    return "\n".join(lines)
+
+
+def _strategies_file(path: Path, result: StrategiesResult) -> str:
+    notes = strategies_notes(result)
+    pairs = zip(strategies_rows(result), notes, strict=True)
+    cells = [[f"`{row[0]}`", *row[1:], note or _NONE] for row, note in pairs]
+    told = f"{strategies_conditions(result)}. {_place(result)}."
+    lines = [
+        f"### {path.name}\n",
+        f"{'' if result.complete else '**Unfinished.** '}{told}\n",
+        f"`{result.command}`\n",
+        table((*strategies_header(result), "note"), cells),
     ]
     return "\n".join(lines)
 

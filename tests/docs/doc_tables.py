@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
-from bench_tables import benchmarks, performance, precision, training
+from bench_tables import benchmarks, choosing, performance, precision, training
 from doc_pages import PAGES, ROOT
 from markdown_table import table
 from torch import nn
@@ -184,6 +184,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "benchmarks": benchmarks,
         "precision": precision,
         "training": training,
+        "choosing": choosing,
     }
 )
 

@@ -21,11 +21,12 @@ from steepest.progress import Progress
 from steepest.strategies import names
 
 QUICK: Mapping[str, Mapping[str, Any]] = {
-    "batchbald": {},
-    "vaal": {"iterations": 100},
+    "core-gcn": {"epochs": 20},
     "sraal": {"iterations": 100},
+    "uncertain-gcn": {"epochs": 20},
+    "vaal": {"iterations": 100},
 }
-"""Options that keep a training short whose length has nothing to do with the pool's."""
+"""Options that keep a training short, whose steps are all alike; they are told with the result."""
 
 _SMALL_K: Mapping[str, int] = {"batchbald": 10}
 """Strategies that are meant for small batches."""
@@ -158,7 +159,8 @@ class StrategiesBench:
             "device": str(settings.device),
             "threads": settings.threads,
         }
-        note = "" if k == settings.k else f"k = {k}"
+        said = dict(row.options) if k == settings.k else {"k": k, **row.options}
+        note = ", ".join(f"{name} = {value}" for name, value in said.items())
         try:
             found = _in_child(job, settings.limit_seconds)
         except subprocess.TimeoutExpired:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from steepest.cli import bench_gradnorm, bench_precision, bench_strategies, bench_training
+from steepest.cli import (
+    bench_cycle,
+    bench_gradnorm,
+    bench_precision,
+    bench_strategies,
+    bench_training,
+)
 
 NAME = "bench"
 HELP = "measure speed, memory and precision beside alternatives"
 
-_BENCHES = (bench_gradnorm, bench_precision, bench_strategies, bench_training)
+_BENCHES = (bench_gradnorm, bench_precision, bench_training, bench_strategies, bench_cycle)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

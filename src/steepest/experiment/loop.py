@@ -83,31 +83,34 @@ class Experiment:
         check_budget(config, self.data)
         check_fit(self)
 
-    def run(self, deadline: float | None = None) -> list[Record]:
+    def run(self, deadline: float | None = None, until: int | None = None) -> list[Record]:
         """Run all cycles that are not on record yet, and return the records of all.
 
         Args:
             deadline: In the seconds of ``time.time()``; a cycle that would probably end later is
                 not begun. The next call goes on from there.
+            until: Stop when so many cycles are on record. The next call goes on from there.
         """
         folder = RunFolder(self.out, self.config, identify(self.data))
         threads = torch.get_num_threads()
         torch.set_num_threads(min(self.config.threads, os.cpu_count() or 1))
         try:
             with folder.open_pool(self.data.ids) as pool:
-                self._cycles(folder, pool, deadline)
+                self._cycles(folder, pool, deadline, until)
             return list(folder.records)
         finally:
             torch.set_num_threads(threads)
             folder.close()
 
-    def _cycles(self, folder: RunFolder, pool: Pool, deadline: float | None) -> None:
+    def _cycles(
+        self, folder: RunFolder, pool: Pool, deadline: float | None, until: int | None
+    ) -> None:
         """Algorithm 1: train T on L; score a subset of U; label the K best; repeat."""
         loop = self.config.loop
         labeller = self._labeller or OracleLabeller(self.data.train_labels)
         self._replay(folder, pool, labeller)
         model: nn.Module | None = None
-        for cycle in range(len(folder.records), loop.cycles):
+        for cycle in range(len(folder.records), min(loop.cycles, until or loop.cycles)):
             if deadline is not None and _expected_end(folder.records, loop.k) > deadline:
                 return
             model = starting_model(self, folder, cycle, previous=model)

@@ -1,0 +1,83 @@
+"""What a measurement of one cycle by every strategy is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from steepest.bench.storage import load_result, save_result
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class CycleMeasurement:
+    """One strategy in one cycle.
+
+    Attributes:
+        strategy: Its name, or the label of a variant.
+        status: How it went.
+        note: Why there are no numbers.
+        options: Its options.
+        training_seconds: Training the model: that of others, if its weights were taken over.
+        own_training: Whether the strategy changes the training, so that it had one of its own.
+        auxiliary_seconds: Training of other things for the strategy's sake.
+        choosing_seconds: From the trained model to the choice.
+        peak_mib: The most memory while choosing or training for it.
+        accuracy: The model's headline metric on the test set, before the choice.
+    """
+
+    strategy: str
+    status: Literal["measured", "refused", "unfinished"]
+    note: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    training_seconds: float | None = None
+    own_training: bool | None = None
+    auxiliary_seconds: float | None = None
+    choosing_seconds: float | None = None
+    peak_mib: float | None = None
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class CycleResult:
+    """A whole run of ``steepest bench cycle``.
+
+    Attributes:
+        schema: The form of this table.
+        command: What was typed.
+        environment: Versions and hardware.
+        device: ``"cpu"`` or ``"cuda"``.
+        config: The experiment, without its strategy.
+        seed: Of the experiment.
+        complete: False after Ctrl-C, and as long as the run goes on.
+        measurements: One for each strategy.
+    """
+
+    schema: int
+    command: str
+    environment: Mapping[str, Any]
+    device: str
+    config: Mapping[str, Any]
+    seed: int
+    complete: bool
+    measurements: tuple[CycleMeasurement, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON.
+
+        Raises:
+            InputError: If the file cannot be written.
+        """
+        save_result(self, path)
+
+
+def read_cycle_result(path: Path) -> CycleResult:
+    """Read what ``save`` wrote, checked field by field.
+
+    Raises:
+        InputError: If the file is not of this form.
+    """
+    return load_result(CycleResult, path, SCHEMA)

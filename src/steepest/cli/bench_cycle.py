@@ -1,0 +1,66 @@
+"""What every strategy costs in the first cycle of an experiment, after the same training.
+
+The model is trained once; strategies that change its training have one of their own. Seconds of
+auxiliary training and of choosing are told apart. Runs are kept, so that the same command resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from steepest.cli.arguments import add_quiet
+from steepest.cli.bench_run import run_bench
+
+NAME = "cycle"
+HELP = "seconds of training and choosing of every strategy in one cycle"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("config", metavar="CONFIG_OR_PRESET", help="a TOML file, or a preset")
+    parser.add_argument(
+        "--strategies",
+        action="append",
+        default=[],
+        metavar="A,B",
+        help="names, or LABEL=NAME(OPTION=VALUE,...) (default: all)",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting"
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--fast", dest="variant", action="store_const", const="fast")
+    size.add_argument("--smoke", dest="variant", action="store_const", const="smoke")
+    parser.add_argument(
+        "--runs", type=Path, required=True, metavar="DIR", help="the folder for the runs"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
+    add_quiet(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from steepest.bench.cycle import CycleBench
+    from steepest.bench.cycle_table import describe_cycle
+    from steepest.experiment.config import load_config
+    from steepest.experiment.variants import parse_variants
+    from steepest.files import check_writable
+    from steepest.progress import show_progress
+    from steepest.strategies import names
+
+    config = load_config(arguments.config, arguments.set, arguments.variant)
+    variants = parse_variants(arguments.strategies or names())
+    out: Path | None = arguments.out
+    if out is not None:
+        check_writable(out)
+    bench = CycleBench(
+        config,
+        variants,
+        arguments.runs,
+        show_progress(enabled=not arguments.quiet),
+        shlex.join(["steepest", *sys.argv[1:]]),
+    )
+    return run_bench(bench, describe_cycle, out)

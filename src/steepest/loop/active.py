@@ -1,0 +1,298 @@
+"""The loop for people with their own trainer: three functions, and everything kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from steepest.errors import InputError
+from steepest.gradnorm.precision import Precision
+from steepest.labelling import Answers, apply
+from steepest.loop.asked import asked_in, waiting_in
+from steepest.loop.choosing import Chooser, as_features
+from steepest.loop.folder import LoopFolder
+from steepest.loop.mind import Fit, Mind
+from steepest.loop.predicted import Predict
+from steepest.loop.round import Round, as_metrics, digest
+from steepest.loop.stopwatch import Stopwatch
+from steepest.loop.told import Asking, as_answers, ask_for, name_of
+from steepest.pool import Label, Pool, State
+from steepest.pool.values import plain_ids
+from steepest.progress import Progress, show_progress
+from steepest.scoring.looking import BatchSize
+from steepest.scoring.samples import PoolLike, as_samples
+from steepest.scoring.select import check_k
+from steepest.scoring.selection import Selection
+from steepest.seeds import SampleId, derive
+from steepest.strategies import Strategy, Support
+from steepest.tasks.base import Task
+
+
+class ActiveLoop:
+    """Choose, label, learn, again: with your own trainer, and resumable at every moment.
+
+    A round ends when a model has learnt from new labels. Learning is yours: ``fit`` trains on
+    all labels there are. Choosing is by the torch model that ``fit`` returns (or ``model``, which
+    it trains), or by the probabilities that ``predict`` returns, whatever they come from.
+
+    Args:
+        pool: Anything that ``steepest.select`` takes. With ``predict``, ``ids`` alone will do.
+        fit: Called with the ids and labels of all labelled samples, in the order of the pool.
+            Returns a torch module, or None if it trained ``model`` or what ``predict`` asks.
+        predict: Maps ids to class probabilities [N, C]. Strategies then see these alone.
+        label: Maps ids to labels: by id (None skips a sample for good, one that is not there is
+            asked for again), or a list of one each, or pairs yielded one by one; or a labeller.
+        evaluate: Returns the present model's metric, or several by name.
+        model: A module that ``fit`` trains in place.
+        strategy: A name or a strategy; by default ``"entropy-gradnorm"`` with a torch model and
+            ``"margin"`` with predictions.
+        options: Options for a strategy given by name.
+        start: The strategy that chooses while nothing is labelled.
+        ids: Names of the samples; by default the pool's own, or the index.
+        labels: Labels that are there from the beginning, by id.
+        features: Features of one's own, by id or as an array [N, D] in the order of the pool.
+        subset: Score only a random subset of this size, or of k if that is more.
+        seed: Seeds every draw, by round and purpose.
+        task: What a torch model's logits mean; default cross-entropy.
+        batch_size: Samples in flight, and at most so many in one call of ``predict``.
+        precision: In what precision gradients are measured.
+        device: Where to choose; by default where the model is.
+        support: What some strategies take beside the model, or a function that returns it.
+        folder: Where labels and rounds are kept; the same folder goes on where it stopped. None
+            keeps them in memory.
+        progress: Whether to show progress.
+
+    Attributes:
+        pool: The state of every sample; for verbs such as ``relabel``.
+        selection: What ``ask`` returned last.
+
+    Raises:
+        InputError: If something cannot be used.
+        RunFolderError: If the folder belongs to other samples, or is in use.
+    """
+
+    def __init__(
+        self,
+        pool: PoolLike = None,
+        *,
+        fit: Fit,
+        predict: Predict | None = None,
+        label: Asking | None = None,
+        evaluate: Callable[[], Any] | None = None,
+        model: nn.Module | None = None,
+        strategy: str | Strategy | None = None,
+        options: Mapping[str, Any] | None = None,
+        start: str | Strategy = "random",
+        ids: Sequence[SampleId] | None = None,
+        labels: Mapping[SampleId, Label] | None = None,
+        features: Any = None,  # noqa: ANN401
+        subset: int | None = None,
+        seed: int = 0,
+        task: Task | None = None,
+        batch_size: BatchSize = "auto",
+        precision: Precision = "tf32",
+        device: torch.device | str | None = None,
+        support: Support | Callable[[], Support] | None = None,
+        folder: Path | str | None = None,
+        progress: bool | Progress = True,
+    ) -> None:
+        if pool is None and (ids is None or predict is None):
+            raise InputError("there is no pool: give one, or predict= and ids=")
+        samples = None if pool is None else as_samples(pool, ids)
+        names = plain_ids(samples.ids if samples is not None else ids)
+        self._progress = show_progress(enabled=progress) if isinstance(progress, bool) else progress
+        chooser = Chooser(
+            samples=samples,
+            ids=names,
+            features=as_features(features, names),
+            subset=subset,
+            task=task,
+            batch_size=batch_size,
+            precision=precision,
+            device=device,
+            progress=self._progress,
+        )
+        self._mind = Mind(chooser, fit, predict, model, strategy, options, start, support)
+        self._label, self._evaluate, self._seed = label, evaluate, seed
+        self._clock = Stopwatch()
+        self._kept = LoopFolder(None if folder is None else Path(folder), names)
+        self.pool: Pool = self._kept.pool
+        self.selection: Selection | None = None
+        try:
+            self._give(labels or {})
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def records(self) -> tuple[Round, ...]:
+        """The rounds so far, those before a restart included."""
+        return tuple(self._kept.records)
+
+    @property
+    def round(self) -> int:
+        """The number of the round that is going on, counted from 1."""
+        return len(self._kept.records) + 1
+
+    @property
+    def model(self) -> nn.Module | None:
+        """The torch model that chooses; None before the first fit, and with predictions."""
+        return self._mind.model
+
+    @property
+    def waiting(self) -> tuple[SampleId, ...]:
+        """The samples that were asked for and have no answer yet, as they were asked for."""
+        return waiting_in(self.pool)
+
+    def ask(self, k: int) -> Selection:
+        """Choose k new samples to label; they are then waiting, and not chosen again.
+
+        If there are labels that the model has not learnt from, it learns first.
+
+        Raises:
+            InputError: If k is less than 1 or more than there are samples without a label.
+        """
+        check_k(k, self.pool.counts()[State.UNLABELLED], None)
+        ids, labels = self.pool.labelled()
+        if ids and not self._mind.knows(digest(ids, labels)):
+            self.learn()
+        purpose = ("selection", self.round) if ids else ("initial set",)
+        with self._clock.time("choose"):
+            self.selection = self._mind.choose(
+                k,
+                labelled=dict(zip(ids, labels, strict=True)),
+                taken=self.pool.taken(),
+                seed=derive(self._seed, *purpose),
+            )
+        self.pool.query(self.selection.ids, cycle=self.round, who=self.selection.strategy)
+        return self.selection
+
+    def tell(self, answers: Answers | Mapping[Any, Any], *, who: str = "tell") -> None:
+        """Take labels in, of samples that were asked for or not; they are kept at once.
+
+        Args:
+            answers: Labels by id; None skips a sample for good.
+            who: Whom the pool remembers as their giver.
+
+        Raises:
+            InputError: If a sample is not in the pool.
+            PoolError: If an answer contradicts one that is there; then nothing is taken in.
+        """
+        apply(self.pool, as_answers(answers), cycle=self.round, who=who)
+
+    def learn(self) -> Round:
+        """Fit and evaluate; if there are labels that no round has learnt from, end the round.
+
+        Raises:
+            InputError: If nothing is labelled, or ``fit`` or ``evaluate`` return what they must
+                not.
+        """
+        ids, labels = self.pool.labelled()
+        if not ids:
+            raise InputError("nothing is labelled yet: ask and tell, or give labels=")
+        learnt_from = digest(ids, labels)
+        with self._clock.time("fit"):
+            self._mind.learn(ids, labels, learnt_from)
+        if not self._is_fresh():
+            return self._kept.records[-1]
+        with self._clock.time("evaluate"):
+            metrics = {} if self._evaluate is None else as_metrics(self._evaluate())
+        asked = asked_in(self.pool, self.round)
+        record = Round(
+            number=self.round,
+            labelled=len(ids),
+            learnt_from=learnt_from,
+            metrics=metrics,
+            asked=tuple(asked),
+            strategy=next(iter(asked.values()), ""),
+            seconds=self._clock.take(),
+        )
+        self._kept.commit(record)
+        return record
+
+    def run(self, rounds: int, k: int) -> tuple[Round, ...]:
+        """Go on until so many rounds are on record, those before a restart included.
+
+        Each round asks for k samples, with those still waiting counted in. The first one learns
+        from the labels given at the beginning, if there are any, and asks for none. It stops early
+        when every sample is labelled, or when ``label`` has no answer yet: call it again later.
+
+        Args:
+            rounds: How many, in all.
+            k: Labels for each.
+        """
+        if self._label is None:
+            raise InputError("run asks for labels: give label=, or use ask, tell and learn")
+        check_k(k, len(self.pool), None)
+        with self._progress.task("rounds", rounds) as step:
+            step.advance(min(rounds, len(self._kept.records)))
+            while len(self._kept.records) < rounds and self._gather(k):
+                done = self.learn()
+                told = ", ".join(f"{name} {value:.4g}" for name, value in done.metrics.items())
+                step.advance(1, f"{done.labelled} labels {told}")
+        return self.records
+
+    def close(self) -> None:
+        """Let go of the folder; the loop can still be read."""
+        self.pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"ActiveLoop(round {self.round}: {self.pool!r})"
+
+    def _gather(self, k: int) -> bool:
+        """Get labels that this round can learn from; False if there are none to be had now."""
+        while True:
+            waiting, asked = self.waiting, bool(asked_in(self.pool, self.round))
+            if not (asked and waiting):
+                if self._is_fresh():
+                    return True
+                wanted = min(k - len(waiting), self.pool.counts()[State.UNLABELLED])
+                if wanted > 0:
+                    self.ask(wanted)
+                    waiting = self.waiting
+            if not waiting:
+                return False
+            answered = self._put(waiting)
+            if self._is_fresh():
+                return True
+            if not answered:
+                return False
+
+    def _put(self, ids: Sequence[SampleId]) -> bool:
+        """Ask for labels and keep each answer as it comes; say whether there was any."""
+        if self._label is None:
+            return False
+        some = False
+        with self._clock.time("label"):
+            for answers in ask_for(self._label, ids):
+                apply(self.pool, answers, cycle=self.round, who=name_of(self._label))
+                some = some or bool(answers.labels or answers.skipped)
+        return some
+
+    def _give(self, labels: Mapping[SampleId, Label]) -> None:
+        """Take in labels of the beginning, but those that the folder has a word on already."""
+        given = as_answers(labels)
+        untouched = {i: v for i, v in given.labels.items() if self.pool.cycle_of(i) is None}
+        apply(self.pool, Answers(untouched), cycle=0, who="given")
+
+    def _is_fresh(self) -> bool:
+        """Say whether there are labels that no round has learnt from."""
+        ids, labels = self.pool.labelled()
+        records = self._kept.records
+        return bool(ids) and (not records or records[-1].learnt_from != digest(ids, labels))

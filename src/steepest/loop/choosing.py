@@ -1,0 +1,167 @@
+"""Choose by a torch model where there is one, and by predictions where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from steepest.errors import InputError
+from steepest.gradnorm.precision import Precision
+from steepest.loop.predicted import (
+    Predict,
+    Predictions,
+    check_predictable,
+    predicted_samples,
+)
+from steepest.pool import Label
+from steepest.progress import Progress
+from steepest.scoring.looking import BatchSize
+from steepest.scoring.samples import Samples
+from steepest.scoring.select import select
+from steepest.scoring.selection import Selection
+from steepest.seeds import SampleId
+from steepest.strategies import Needs, Strategy, Support
+from steepest.tasks.base import Task
+
+Features = Mapping[SampleId, Tensor]
+"""The feature of each sample, by id [D]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chooser:
+    """How samples are chosen; the arguments of ``steepest.select`` that stay the same.
+
+    Attributes:
+        samples: What a torch model is shown; predictions do without.
+        ids: All samples [N].
+        features: Features of one's own; empty takes the model's.
+        subset: Score only a random subset of this size.
+        task: What a torch model's logits mean.
+        batch_size: Samples in flight, and at most so many in one call for predictions.
+        precision: In what precision gradients are measured.
+        device: Where to compute.
+        progress: Told of every pass.
+    """
+
+    samples: Samples | None
+    ids: Sequence[SampleId]
+    features: Features
+    subset: int | None = None
+    task: Task | None = None
+    batch_size: BatchSize = "auto"
+    precision: Precision = "tf32"
+    device: torch.device | str | None = None
+    progress: bool | Progress = True
+
+    def by_model(
+        self,
+        model: nn.Module,
+        k: int,
+        strategy: Strategy,
+        *,
+        labelled: Sequence[SampleId],
+        seed: int,
+        support: Support,
+    ) -> Selection:
+        """Choose k samples by a torch model."""
+        return select(
+            model,
+            self.samples,
+            k,
+            strategy,
+            labelled=labelled,
+            subset=self._subset(k),
+            seed=seed,
+            task=self.task,
+            batch_size=self.batch_size,
+            precision=self.precision,
+            device=self.device,
+            progress=self.progress,
+            support=self._supported(support),
+        )
+
+    def by_predictions(
+        self,
+        predict: Predict,
+        k: int,
+        strategy: Strategy,
+        *,
+        labelled: Sequence[SampleId],
+        seed: int,
+        support: Support,
+    ) -> Selection:
+        """Choose k samples by predictions, and by features if there are any.
+
+        Raises:
+            InputError: If the strategy takes more than that.
+        """
+        support = self._supported(support)
+        check_predictable(strategy, features=bool(support.features))
+        chosen = select(
+            Predictions(),
+            predicted_samples(self.ids, predict, strategy),
+            k,
+            strategy,
+            labelled=labelled,
+            subset=self._subset(k),
+            seed=seed,
+            batch_size=self.batch_size,
+            progress=self.progress,
+            support=support,
+        )
+        return replace(chosen, model="")  # Who predicted has no weights that could be named.
+
+    def _subset(self, k: int) -> int | None:
+        return None if self.subset is None else max(self.subset, k)
+
+    def _supported(self, support: Support) -> Support:
+        return replace(support, features=self.features) if self.features else support
+
+
+def as_features(told: Any, ids: Sequence[SampleId]) -> Features:  # noqa: ANN401
+    """Return features by id.
+
+    Args:
+        told: None, vectors by id, or an array [N, ...] in the order of the ids.
+        ids: All samples [N].
+
+    Raises:
+        InputError: If there is not one for each sample.
+    """
+    if told is None:
+        return {}
+    if isinstance(told, Mapping):
+        return {name: torch.as_tensor(row) for name, row in told.items()}
+    rows = told.detach() if isinstance(told, Tensor) else torch.as_tensor(np.asarray(told))
+    if rows.ndim < 2 or len(rows) != len(ids):
+        raise InputError(
+            f"features of shape {list(rows.shape)} for {len(ids)} samples: one row for each"
+        )
+    return dict(zip(ids, rows.flatten(1).float(), strict=True))
+
+
+def with_targets(
+    support: Support,
+    strategy: Strategy,
+    labelled: Mapping[SampleId, Label],
+    task: Task | None,
+) -> Support:
+    """Return the support with the labels in it, if the strategy asks for them.
+
+    Raises:
+        InputError: If the labels are no classes.
+    """
+    if Needs.TARGETS not in strategy.needs or support.targets or not labelled:
+        return support
+    if task is not None:
+        rows = task.targets(list(labelled.values()))
+    elif all(isinstance(label, int) for label in labelled.values()):
+        rows = torch.tensor(list(labelled.values()))
+    else:
+        raise InputError(f"{strategy.name} learns from labels: give them as numbers of classes")
+    return replace(support, targets=dict(zip(labelled, rows, strict=True)))

@@ -1,0 +1,61 @@
+"""Labels in an array, where a mark stands for a sample without one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steepest.errors import InputError
+
+Marked = npt.NDArray[np.object_]
+"""Labels [N]; None where there is none."""
+
+
+def read_labels(told: Any, count: int, mark: Any) -> Marked:  # noqa: ANN401
+    """Return labels with None where there is none.
+
+    Args:
+        told: Labels [N], in which ``mark``, None or NaN stands for none.
+        count: How many samples there are.
+        mark: What else stands for none; None if nothing does.
+
+    Raises:
+        InputError: If there is not one for each sample.
+    """
+    if told is None:
+        raise InputError(
+            "a learner requires y to be passed, but the target y is None: a label or mark for each"
+        )
+    if hasattr(told, "to_numpy"):
+        told = told.to_numpy()
+    # A list of texts and a number would become texts alone, and the mark one of them.
+    values = np.atleast_1d(np.array(told, dtype=object if isinstance(told, list) else None))
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.shape != (count,):
+        raise InputError(
+            f"labels of shape {list(values.shape)} for {count} samples: one label or mark for each"
+        )
+    if values.dtype.kind in "US" and mark is not None and str(mark) in values.tolist():
+        raise InputError(
+            f"the mark {mark!r} has become the text {str(mark)!r}: give labels of dtype object, "
+            "or unlabelled= as a text"
+        )
+    plain = values.tolist()
+    if math.inf in plain or -math.inf in plain:
+        raise InputError("labels contain infinity, which is no class: mark such samples by NaN")
+    found = np.empty(count, dtype=object)
+    found[:] = [None if is_unlabelled(label, mark) else label for label in plain]
+    return found
+
+
+def is_unlabelled(label: Any, mark: Any) -> bool:  # noqa: ANN401
+    """Say whether something stands for a sample without a label."""
+    if label is None or label != label:  # noqa: PLR0124 - NaN is not itself
+        return True
+    if mark is None or isinstance(label, str) != isinstance(mark, str):
+        return False
+    return bool(label == mark)

@@ -1,0 +1,85 @@
+"""What is remembered of one round of a loop."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+from steepest.errors import InputError, JournalError, SteepestError
+from steepest.pool.values import Label
+from steepest.seeds import SampleId
+from steepest.tables import from_table, to_table
+
+ONLY = "metric"
+"""The name of what ``evaluate`` returns, if it is one number without a name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Labels came in, a model learnt from all there are, and was measured.
+
+    Attributes:
+        number: Counted from 1.
+        labelled: How many labels the model learnt from.
+        learnt_from: Digest of those labels and of whose they are.
+        metrics: What ``evaluate`` returned; empty without it.
+        asked: The samples asked for in this round, the most wanted first.
+        strategy: Who chose them; empty if nothing was asked for.
+        seconds: What ``choose``, ``label``, ``fit`` and ``evaluate`` took. After a kill, what they
+            took since.
+    """
+
+    number: int
+    labelled: int
+    learnt_from: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    asked: tuple[SampleId, ...] = ()
+    strategy: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the record as plain tables."""
+        table: dict[str, Any] = to_table(self)
+        return table
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str) -> Round:
+        """Read a record back.
+
+        Raises:
+            JournalError: If it is not one.
+        """
+        try:
+            return from_table(cls, table)
+        except SteepestError as error:
+            raise JournalError(f"{where}: not a round of this version ({error})") from error
+
+
+def digest(ids: Sequence[SampleId], labels: Sequence[Label]) -> str:
+    """Return 16 hex digits that change with any label or sample."""
+    text = json.dumps([list(ids), list(labels)], ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def as_metrics(told: object) -> dict[str, float]:
+    """Return what ``evaluate`` said as numbers by name.
+
+    Raises:
+        InputError: If it is neither a number nor numbers by name.
+    """
+    named = told if isinstance(told, Mapping) else {ONLY: told}
+    return {str(name): _number(value, str(name)) for name, value in named.items()}
+
+
+def _number(value: Any, name: str) -> float:  # noqa: ANN401
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(plain, Real) or not math.isfinite(plain):
+        raise InputError(
+            f"evaluate returned {value!r} for {name!r}: return a finite number, or numbers by name"
+        )
+    return float(plain)

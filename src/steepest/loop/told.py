@@ -1,0 +1,95 @@
+"""From what a person or program says about samples to answers that a pool takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from steepest.errors import InputError
+from steepest.labelling import Answers, Labeller
+from steepest.pool.values import Label, plain_id, plain_label
+from steepest.seeds import SampleId
+
+Asking = Callable[[list[SampleId]], Any] | Labeller
+"""Who is asked for labels: a function of ids, or a labeller."""
+
+
+def ask_for(who: Asking, ids: Sequence[SampleId]) -> Iterator[Answers]:
+    """Ask for the labels of samples, and yield answers as they come.
+
+    Args:
+        who: A function that returns ``Answers``, labels by id (None skips a sample, one that is
+            not there waits), one label or None per id in their order, or that yields pairs of id
+            and label one by one; or a labeller.
+        ids: Whom is asked about.
+
+    Raises:
+        InputError: If an answer is about something else, or is none.
+    """
+    asked = set(ids)
+    told = who.label(ids) if isinstance(who, Labeller) else who(list(ids))
+    if isinstance(told, Iterator):
+        for pair in told:
+            yield _about(as_answers(dict([_pair(pair)])), asked)
+        return
+    if not isinstance(told, (Answers, Mapping)):
+        told = dict(zip(ids, _one_each(told, len(ids)), strict=True))
+    yield _about(as_answers(told), asked)
+
+
+def as_answers(told: Answers | Mapping[Any, Any]) -> Answers:
+    """Return labels by id as answers; None is a sample that nobody can label.
+
+    Raises:
+        InputError: If it is no mapping, or holds what is no id or label.
+    """
+    if isinstance(told, Answers):
+        return told
+    if not isinstance(told, Mapping):
+        raise InputError(f"answers are a {type(told).__name__}: give labels by id, as a dict")
+    labels: dict[SampleId, Label] = {}
+    skipped: list[SampleId] = []
+    for name, label in told.items():
+        sample = plain_id(name)
+        if label is None:
+            skipped.append(sample)
+        else:
+            labels[sample] = plain_label(label)
+    return Answers(labels, tuple(skipped))
+
+
+def name_of(who: Asking) -> str:
+    """Return whom the pool remembers as the giver of labels."""
+    if isinstance(who, Labeller):
+        return who.name
+    name = getattr(who, "__name__", "")
+    return name if name.isidentifier() else "label"
+
+
+def _pair(pair: Any) -> tuple[SampleId, Any]:  # noqa: ANN401
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise InputError(f"label yielded {pair!r}: yield pairs of id and label")
+    return plain_id(pair[0]), pair[1]
+
+
+def _one_each(told: Any, count: int) -> list[Any]:  # noqa: ANN401
+    plain = told.tolist() if hasattr(told, "tolist") else told
+    if not isinstance(plain, (list, tuple)):
+        kind = type(told).__name__
+        raise InputError(f"label returned a {kind}: return labels by id, or a list of one per id")
+    if len(plain) != count:
+        raise InputError(
+            f"label returned {len(plain)} labels for {count} samples: return a dict to leave some "
+            "out, or None in their place"
+        )
+    return list(plain)
+
+
+def _about(answers: Answers, asked: set[SampleId]) -> Answers:
+    strange = next((i for i in (*answers.labels, *answers.skipped) if i not in asked), None)
+    if strange is not None:
+        raise InputError(
+            f"label answered for sample {strange!r}, which it was not asked about: use tell for "
+            "labels that come by themselves"
+        )
+    return answers

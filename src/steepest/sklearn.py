@@ -1,0 +1,247 @@
+"""Active learning in the manner of scikit-learn: fit, query, teach, predict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from steepest.errors import InputError
+from steepest.loop.choosing import Chooser, as_features, with_targets
+from steepest.loop.marks import read_labels
+from steepest.loop.torch_inside import torch_inside
+from steepest.pool import Label
+from steepest.scoring.looking import BatchSize, as_strategy
+from steepest.scoring.samples import as_samples
+from steepest.scoring.select import check_k
+from steepest.scoring.selection import Selection
+from steepest.seeds import SampleId, derive
+from steepest.strategies import Needs, Strategy
+from steepest.strategies.support import NO_SUPPORT
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+    from sklearn.utils import _safe_indexing as rows_of
+    from sklearn.utils.validation import check_is_fitted
+except ModuleNotFoundError as error:  # pragma: no cover - depends on what is installed
+    raise ModuleNotFoundError(
+        "steepest.sklearn needs scikit-learn: pip install 'steepest[sklearn]'"
+    ) from error
+
+
+class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that knows which samples it wants labelled.
+
+    ``fit`` takes the whole pool, labelled or not; ``query`` names rows to label; ``teach`` takes
+    their labels and fits again, from the beginning.
+
+    Any classifier with ``predict_proba`` can be asked by strategies that need predictions alone,
+    or features (the rows of X, if they are numbers). An estimator with a torch module inside, such
+    as skorch's ``NeuralNetClassifier``, also as the last step of a pipeline, by all.
+
+    Args:
+        estimator: A classifier; it is cloned.
+        strategy: A name or a strategy; None takes ``"entropy-gradnorm"`` where there is a torch
+            module and ``"margin"`` where there is none.
+        options: Options for a strategy given by name.
+        start: The strategy while fewer than two classes are known.
+        unlabelled: What stands in y for a sample without a label; None and NaN always do. Set it
+            to None if −1 is one of your classes.
+        subset: Score only a random subset of this size, or of k if that is more.
+        batch_size: Samples in flight.
+        random_state: A whole number that decides every draw.
+
+    Attributes:
+        estimator_: The fitted estimator; there is none while nothing is labelled.
+        classes_: The classes that it knows.
+        X_: The pool.
+        y_: Labels [N]; None where there is none.
+        skipped_: The rows that nobody can label [N].
+        teachings_: How often ``teach`` was called since ``fit``.
+        selection_: What ``query`` found last, with scores and regime.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,  # noqa: ANN401
+        strategy: str | Strategy | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        start: str | Strategy = "random",
+        unlabelled: Any = -1,  # noqa: ANN401
+        subset: int | None = None,
+        batch_size: BatchSize = "auto",
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.strategy = strategy
+        self.options = options
+        self.start = start
+        self.unlabelled = unlabelled
+        self.subset = subset
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: ANN401, N803 - as scikit-learn names it
+        """Take the pool, and fit to what is labelled of it.
+
+        Args:
+            X: All samples [N, ...].
+            y: Labels [N], with the mark of a sample without one.
+
+        Raises:
+            InputError: If there is not one label or mark for each sample.
+        """
+        self.X_, count = _indexable(X)
+        self.y_ = read_labels(y, count, self.unlabelled)
+        self.skipped_ = np.zeros(len(self.y_), dtype=bool)
+        self.teachings_ = 0
+        self._refit()
+        return self
+
+    def query(self, k: int = 1, *, features: Any = None) -> npt.NDArray[np.intp]:  # noqa: ANN401
+        """Return the k rows of X to label next, the most wanted first.
+
+        The same until the next ``teach``.
+
+        Args:
+            k: How many.
+            features: Features of all samples [N, D], for strategies that choose by them; by
+                default the torch module's, or the rows of X.
+
+        Raises:
+            InputError: If k is more than there are rows without a label.
+        """
+        check_is_fitted(self, "y_")
+        taken = np.flatnonzero(self._labelled | self.skipped_)
+        check_k(k, len(self.y_) - len(taken), None)
+        self.selection_ = self._select(k, taken.tolist(), features)
+        return np.asarray(self.selection_.ids, dtype=np.intp)
+
+    def teach(self, indices: Any, labels: Any) -> Self:  # noqa: ANN401
+        """Take the labels of some rows, and fit again to all there are.
+
+        Args:
+            indices: Rows of X [K], labelled before or not.
+            labels: Their labels [K]; with the mark of a sample without one, the row is not
+                asked for again.
+
+        Raises:
+            InputError: If there is not one label for each row, or no such row.
+        """
+        check_is_fitted(self, "y_")
+        rows = _check_rows(indices, len(self.y_))
+        given = read_labels(labels, len(rows), self.unlabelled)
+        refused = np.array([label is None for label in given], dtype=bool)
+        self.y_[rows] = given
+        self.skipped_[rows] = refused
+        self.teachings_ += 1
+        self._refit()
+        return self
+
+    def predict(self, X: Any) -> Any:  # noqa: ANN401, N803
+        """Return the likeliest class of each sample [N]."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict(X)
+
+    def predict_proba(self, X: Any) -> Any:  # noqa: ANN401, N803
+        """Return the probability of each class [N, C]."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_proba(X)
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401
+        from sklearn.utils import get_tags
+
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags = replace(inner.classifier_tags, multi_label=False)
+        return tags
+
+    @property
+    def _labelled(self) -> npt.NDArray[np.bool_]:
+        return np.array([label is not None for label in self.y_], dtype=bool)
+
+    def _refit(self) -> None:
+        """Fit a clone to the labelled rows."""
+        rows = np.flatnonzero(self._labelled)
+        self.__dict__.pop("estimator_", None)
+        if len(rows) == 0:
+            return
+        known = np.array(self.y_[rows].tolist())
+        self.estimator_ = clone(self.estimator).fit(rows_of(self.X_, rows), known)
+        self.classes_ = getattr(self.estimator_, "classes_", np.unique(known))
+        if hasattr(self.estimator_, "n_features_in_"):
+            self.n_features_in_ = self.estimator_.n_features_in_
+
+    def _select(self, k: int, taken: list[int], features: Any) -> Selection:  # noqa: ANN401
+        ready = hasattr(self, "estimator_") and len(self.classes_) > 1
+        inside = torch_inside(self.estimator_, self.X_) if ready else None
+        usual = "margin" if inside is None else "entropy-gradnorm"
+        strategy = as_strategy(self.start, None)
+        if ready:
+            strategy = as_strategy(usual if self.strategy is None else self.strategy, self.options)
+        if features is None and inside is None and Needs.FEATURES in strategy.needs:
+            features = _numbers(self.X_)
+        ids = range(len(self.y_))
+        chooser = Chooser(
+            samples=None if inside is None else as_samples(inside[1]),
+            ids=ids,
+            features=as_features(features, ids),
+            subset=self.subset,
+            batch_size=self.batch_size,
+            progress=False,
+        )
+        seed = derive(self.random_state, "query", self.teachings_)
+        if inside is None:
+            return chooser.by_predictions(
+                self._predict, k, strategy, labelled=taken, seed=seed, support=NO_SUPPORT
+            )
+        rows = np.flatnonzero(self._labelled)
+        known = np.searchsorted(self.classes_, np.array(self.y_[rows].tolist()))
+        targets: dict[SampleId, Label] = dict(zip(rows.tolist(), known.tolist(), strict=True))
+        support = with_targets(NO_SUPPORT, strategy, targets, None)
+        return chooser.by_model(inside[0], k, strategy, labelled=taken, seed=seed, support=support)
+
+    def _predict(self, ids: list[Any]) -> Any:  # noqa: ANN401
+        if not hasattr(self, "estimator_"):
+            raise InputError("nothing is labelled yet, so nothing is predicted: start by 'random'")
+        if not hasattr(self.estimator_, "predict_proba"):
+            raise InputError(
+                f"{type(self.estimator_).__name__} has no predict_proba: wrap it in a "
+                "CalibratedClassifierCV"
+            )
+        return self.estimator_.predict_proba(rows_of(self.X_, ids))
+
+
+def _indexable(samples: Any) -> tuple[Any, int]:  # noqa: ANN401
+    """Return samples in a form that has rows, and how many."""
+    if hasattr(samples, "tocsr"):
+        samples = samples.tocsr()  # Other sparse forms have no rows to take.
+    elif not hasattr(samples, "__len__"):
+        samples = np.asarray(samples)
+    count = int(samples.shape[0]) if hasattr(samples, "shape") else len(samples)
+    if count == 0:
+        raise InputError("the pool is empty: there is nothing to learn from or to choose")
+    return samples, count
+
+
+def _check_rows(indices: Any, count: int) -> npt.NDArray[np.intp]:  # noqa: ANN401
+    rows = np.atleast_1d(np.asarray(indices))
+    if rows.dtype.kind not in "iu" or rows.ndim != 1 or len(set(rows.tolist())) != len(rows):
+        raise InputError(f"indices {indices!r} are no distinct row numbers")
+    if len(rows) and not 0 <= rows.min() <= rows.max() < count:
+        raise InputError(f"indices must be rows of the pool, 0 to {count - 1}")
+    return rows.astype(np.intp)
+
+
+def _numbers(samples: Any) -> npt.NDArray[np.float64] | None:  # noqa: ANN401
+    """Return samples as rows of numbers [N, D], if that is what they are."""
+    dense = samples.toarray() if hasattr(samples, "toarray") else samples
+    try:
+        rows = np.asarray(dense, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return rows.reshape(len(rows), -1) if rows.ndim > 1 else None
