@@ -9,7 +9,19 @@ import warnings
 from collections.abc import Sequence
 from typing import TextIO
 
-from steepest.cli import bench, compare, data, demo, ingest, label_studio, report, run, select
+from steepest.cli import (
+    bench,
+    compare,
+    data,
+    demo,
+    ingest,
+    label,
+    label_studio,
+    report,
+    reproduce,
+    run,
+    select,
+)
 from steepest.cli import strategies as strategies_command
 from steepest.errors import SteepestError
 from steepest.version import __version__
@@ -18,10 +30,12 @@ _COMMANDS = (
     demo,
     select,
     ingest,
+    label,
     label_studio,
     run,
     compare,
     report,
+    reproduce,
     strategies_command,
     data,
     bench,

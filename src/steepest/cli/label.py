@@ -1,0 +1,219 @@
+"""Label a folder of images on a local page that picks what to label next.
+
+The same command goes on where it was left. Labels are kept in the folder .steepest beside the
+images; the page gives them out as CSV, JSON lines or folders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steepest.cli.arguments import pairs
+from steepest.errors import InputError
+
+if TYPE_CHECKING:
+    from steepest.labelling.project import Project, Settings
+
+NAME = "label"
+HELP = "label a folder of images on a local page"
+
+_LOOPBACK = "127.0.0.1"
+_WEIGHTS = (".safetensors", ".pt", ".pth")
+_PARTS = ("fastapi", "jinja2", "python_multipart", "uvicorn")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("photos", type=Path, metavar="DIR", help="the folder of the images")
+    parser.add_argument(
+        "--classes",
+        default="",
+        metavar="A,B,…",
+        help="what to choose from; more may be added later",
+    )
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="labels to begin with: .csv, .jsonl, or a folder with a folder for each class",
+    )
+    parser.add_argument(
+        "--project", type=Path, metavar="DIR", help="where labels are kept (default: DIR/.steepest)"
+    )
+    _add_choice(parser)
+    _add_people(parser)
+    _add_server(parser)
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what to label next")
+    group.add_argument(
+        "--model",
+        metavar="NAME",
+        help="a model's name, package.module:factory, or a file of weights (default: small-cnn)",
+    )
+    group.add_argument("--weights", metavar="FILE", help="a file of weights to begin from")
+    group.add_argument(
+        "--strategy", metavar="NAME", help="what chooses (default: entropy-gradnorm)"
+    )
+    group.add_argument(
+        "--batch-size", type=int, metavar="N", help="picks between two trainings (default: 20)"
+    )
+    group.add_argument(
+        "--image-size", type=int, metavar="PIXELS", help="the side that models see images in"
+    )
+    group.add_argument("--epochs", type=int, metavar="N", help="passes over the labels")
+    group.add_argument(
+        "--validation-share",
+        type=float,
+        metavar="X",
+        help="share of images that models are only tested on (default: 0.2)",
+    )
+    group.add_argument("--seed", type=int, metavar="N", help="decides every draw (default: 0)")
+    group.add_argument("--device", metavar="NAME", help="where to compute (default: auto)")
+    group.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any other setting of the project, such as lease_seconds=300; may be repeated",
+    )
+
+
+def _add_people(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("people")
+    group.add_argument("--name", metavar="NAME", help="who labels (default: the page asks)")
+    group.add_argument(
+        "--overlap", type=int, metavar="N", help="how many people label each image (default: 1)"
+    )
+    group.add_argument(
+        "--multi-label",
+        action="store_const",
+        const=True,
+        help="an image may have several classes, or none",
+    )
+    group.add_argument(
+        "--hints",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="show what the model thinks before the answer (default: yes)",
+    )
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("server")
+    group.add_argument(
+        "--host",
+        default=None,
+        metavar="ADDRESS",
+        help=f"the address to listen on (default: {_LOOPBACK}, this machine alone)",
+    )
+    group.add_argument(
+        "--port", type=int, metavar="N", help="the port (default: 8433, or any that is free)"
+    )
+    group.add_argument("--no-browser", action="store_true", help="open no browser")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    _check_parts()
+    from steepest.labelling.project import Project
+    from steepest.labelling.web.server import listen, serve
+
+    host = arguments.host or _LOOPBACK
+    _warn_of_strangers(host)
+    classes = [name.strip() for name in arguments.classes.split(",") if name.strip()]
+    place = arguments.project or arguments.photos / ".steepest"
+    settings = _settings_of(arguments, place)
+    with listen(host, arguments.port) as listener:
+        if not arguments.photos.is_dir():
+            raise InputError(f"{arguments.photos}: no such folder")
+        with Project.open(
+            arguments.photos, classes, folder=arguments.project, settings=settings
+        ) as project:
+            _prepare(project, arguments)
+            serve(
+                project,
+                host=host,
+                listener=listener,
+                name=arguments.name,
+                open_browser=not arguments.no_browser,
+                announce=_announce,
+            )
+            counts = project.progress()
+    print(f"\n{counts.labelled} of {counts.images} images are labelled; labels are in {place}")
+    return 0
+
+
+def _check_parts() -> None:
+    from importlib.util import find_spec
+
+    missing = [part for part in _PARTS if find_spec(part) is None]
+    if missing:
+        raise InputError(f"the page needs {', '.join(missing)}: run pip install 'steepest[label]'")
+
+
+def _warn_of_strangers(host: str) -> None:
+    from steepest.labelling.web.gate import is_loopback
+
+    if not is_loopback(host):
+        print(
+            f"steepest: warning: {host} can be reached from other machines, without encryption; "
+            "whoever has the address with its token can see and label the images",
+            file=sys.stderr,
+        )
+
+
+def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
+    """Return the settings of the project, changed as the arguments say."""
+    from steepest.labelling.project.settings import Settings, load_settings, merge_settings
+    from steepest.labelling.project.store import FILE_NAME, Store
+    from steepest.tables import from_table, to_table
+
+    given: dict[str, Any] = pairs(arguments.settings)
+    for field in fields(Settings):
+        value = getattr(arguments, field.name, None)
+        if value is not None:
+            given[field.name] = value
+    if str(given.get("model", "")).endswith(_WEIGHTS):
+        given.setdefault("weights", given.pop("model"))
+    if given.get("weights"):
+        given["weights"] = str(Path(given["weights"]).absolute())
+        if not Path(given["weights"]).is_file():
+            raise InputError(f"{given['weights']}: no such file of weights")
+    present = None
+    if (place / FILE_NAME).is_file():
+        store = Store(place / FILE_NAME)
+        try:
+            with store.reading() as connection:
+                present = load_settings(connection)
+        finally:
+            store.close()
+    before = {} if present is None else to_table(present)
+    return merge_settings(present, from_table(Settings, {**before, **given}))
+
+
+def _prepare(project: Project, arguments: argparse.Namespace) -> None:
+    """Take in first labels, and refuse a project with nothing to choose from."""
+    least = 1 if project.settings.multi_label else 2
+    if len(project.classes()) < least:
+        raise InputError(f"give at least {least} classes, such as --classes cat,dog")
+    if not project.scan.total:
+        raise InputError(f"{arguments.photos}: no images in there")
+    found = project.scan
+    refused = f", {found.refused} left out" if found.refused else ""
+    print(f"{found.total} images in {arguments.photos}{refused}")
+    if arguments.labels is not None:
+        report = project.import_labels(arguments.labels)
+        conflicts = len(report.conflicts)
+        differ = f", {conflicts} differ from what is there and were left out" if conflicts else ""
+        print(f"{arguments.labels}: {report.added} labels added{differ}")
+
+
+def _announce(address: str) -> None:
+    print(f"Label at {address}\nCtrl-C ends; every answer is kept as it is given.", flush=True)

@@ -1,0 +1,90 @@
+"""Labels out of the project and into it, as files."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import Annotated, BinaryIO, Literal
+
+from fastapi import APIRouter, File, UploadFile
+from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
+from starlette.background import BackgroundTask
+
+from steepest.errors import InputError
+from steepest.files import SCRATCH_PREFIX
+from steepest.labelling.project import ImportReport
+from steepest.labelling.web.folder_zip import stream_folders, write_as_lines
+from steepest.labelling.web.room import Annotator, Here, Room
+
+router = APIRouter()
+
+_MOST_CONFLICTS = 20
+_TYPES = {"csv": "text/csv", "jsonl": "application/jsonl"}
+
+
+@router.get("/files")
+def files(room: Here, who: Annotator) -> HTMLResponse:
+    """Show what can be taken out and in."""
+    values = {"page": "files", "place": str(room.project.folder), "figure": room.figures.look()}
+    return room.show("files.html", values, who=who)
+
+
+@router.get("/export/{kind}")
+def export(room: Here, kind: Literal["csv", "jsonl", "zip"]) -> Response:
+    """Give out all labels."""
+    if kind == "zip":
+        headers = {"content-disposition": 'attachment; filename="labelled.zip"'}
+        return StreamingResponse(
+            stream_folders(room.project), media_type="application/zip", headers=headers
+        )
+    folder = _scratch(room)
+    try:
+        path = folder / f"labels.{kind}"
+        room.project.export_labels(path, format=kind)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return FileResponse(
+        path,
+        media_type=_TYPES[kind],
+        filename=path.name,
+        background=BackgroundTask(shutil.rmtree, folder, ignore_errors=True),
+    )
+
+
+@router.post("/import")
+def take_in(room: Here, who: Annotator, file: Annotated[UploadFile, File()]) -> HTMLResponse:
+    """Take labels from a file: all of them, or none if one cannot be understood."""
+    name = PurePosixPath((file.filename or "").replace("\\", "/")).name
+    kind = PurePosixPath(name).suffix.lower().removeprefix(".")
+    if kind not in ("csv", "jsonl", "zip"):
+        raise InputError("labels come as .csv, .jsonl, or a .zip with a folder for each class")
+    report = _import(room, name, kind, file.file)
+    values = {
+        "report": report,
+        "conflicts": report.conflicts[:_MOST_CONFLICTS],
+        "name": name,
+    }
+    return room.show("imported.html", values, who=who, events={"answered": True})
+
+
+def _import(room: Room, name: str, kind: str, given: BinaryIO) -> ImportReport:
+    folder = _scratch(room)
+    path = folder / ("labels.csv" if kind == "csv" else "labels.jsonl")
+    try:
+        if kind == "zip":
+            write_as_lines(given, path)
+        else:
+            with path.open("wb") as copy:
+                shutil.copyfileobj(given, copy)
+        return room.project.import_labels(path)
+    except InputError as error:
+        # People know the file by their own name for it.
+        raise InputError(str(error).replace(str(path), name)) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _scratch(room: Room) -> Path:
+    return Path(tempfile.mkdtemp(dir=room.project.folder, prefix=SCRATCH_PREFIX))

@@ -1,0 +1,71 @@
+"""Lists to look through: doubtful labels, the history, all images. Never all at once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse
+
+from steepest.labelling.web.room import Annotator, Here
+
+router = APIRouter()
+
+PAGE = 48
+State = Literal["labelled", "open", "skipped", "disputed", "unreadable", "missing"]
+
+
+@router.get("/review")
+def review(room: Here, who: Annotator) -> HTMLResponse:
+    """Show labels to look at again, and samples that people are split on."""
+    split = room.project.queue.samples(state="disputed", limit=PAGE)
+    values = {
+        "page": "review",
+        "suspicious": room.figures.look(exact=True).suspicious,
+        "disputed": split,
+        "work": room.figures.work(),
+    }
+    return room.show("review.html", values, who=who)
+
+
+@router.get("/history")
+def history(
+    room: Here,
+    who: Annotator,
+    before: Annotated[int | None, Query()] = None,
+    *,
+    everybody: bool = False,
+) -> HTMLResponse:
+    """Show what was answered, newest first."""
+    answers = room.project.queue.history(None if everybody else who, limit=PAGE + 1, before=before)
+    values = {
+        "page": "history",
+        "answers": answers[:PAGE],
+        "older": answers[PAGE - 1].number if len(answers) > PAGE else None,
+        "everybody": everybody,
+    }
+    return room.show("history.html", values, who=who)
+
+
+@router.get("/images")
+def images(
+    room: Here,
+    who: Annotator,
+    state: State | Literal[""] = "",
+    label: Annotated[str, Query(max_length=200)] = "",
+    start: Annotated[int, Query(ge=0, le=1 << 40)] = 0,
+) -> HTMLResponse:
+    """Show the images of a state or a class, a page at a time."""
+    found = room.project.queue.samples(
+        state=state or None, label=label or None, limit=PAGE + 1, offset=start
+    )
+    values = {
+        "page": "images",
+        "samples": found[:PAGE],
+        "state": state,
+        "label": label,
+        "start": start,
+        "size": PAGE,
+        "more": len(found) > PAGE,
+    }
+    return room.show("images.html", values, who=who)

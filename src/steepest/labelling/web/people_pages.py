@@ -1,0 +1,47 @@
+"""Who labels, what there is to choose from, and what is shown beforehand."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form
+from fastapi.responses import Response
+
+from steepest.labelling.project.answering import check_annotator
+from steepest.labelling.web.room import Annotator, Here, Visitor, keep_name
+
+router = APIRouter()
+
+_YEAR_SECONDS = 365 * 86_400
+
+
+@router.post("/name")
+def name(room: Here, before: Visitor, name: Annotated[str, Form(max_length=200)]) -> Response:
+    """Remember who labels in this browser; what was held under another name is given back."""
+    name = name.strip()
+    check_annotator(name)
+    if before is not None and before != name:
+        room.project.queue.release(before)
+    answer = Response(status_code=204, headers={"HX-Redirect": "/"})
+    answer.set_cookie(
+        room.cookie, keep_name(name), max_age=_YEAR_SECONDS, httponly=True, samesite="strict"
+    )
+    return answer
+
+
+@router.post("/classes")
+def add_class(
+    room: Here, who: Annotator, name: Annotated[str, Form(max_length=200)]
+) -> Response:  # a class belongs to all, whoever adds it
+    """Add a class."""
+    del who
+    room.project.add_class(name.strip())
+    return Response(status_code=204, headers={"HX-Redirect": "/files"})
+
+
+@router.post("/hints")
+def hints(room: Here, who: Annotator, *, shown: Annotated[bool, Form()] = False) -> Response:
+    """Decide whether people see what the model thinks before they answer."""
+    del who
+    room.project.change_settings(hints=shown)
+    return Response(status_code=204, headers={"HX-Redirect": "/files"})

@@ -1,0 +1,58 @@
+"""How the work goes: beside the image in short, and on a page of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query
+from fastapi.responses import HTMLResponse, Response
+
+from steepest.labelling.web.curve import draw_curve
+from steepest.labelling.web.room import Annotator, Here, Room
+
+router = APIRouter()
+
+TARGET_PERCENT = 90.0
+Target = Annotated[float, Query(gt=0, lt=100)]
+
+
+def panel_values(room: Room, target_percent: float = TARGET_PERCENT) -> dict[str, object]:
+    """Return what is said beside the image."""
+    target = target_percent / 100
+    figure = room.figures.look()
+    return {
+        "figure": figure,
+        "work": room.figures.work(),
+        "curve": draw_curve(figure.curve, target),
+        "forecast": room.figures.forecast(target),
+        "target": target_percent,
+        "most": max(figure.balance.values(), default=0),
+    }
+
+
+@router.get("/panel")
+def panel(room: Here, who: Annotator, target: Target = TARGET_PERCENT) -> HTMLResponse:
+    """Show the figures beside the image."""
+    return room.show("panel.html", panel_values(room, target), who=who)
+
+
+@router.get("/progress")
+def progress(room: Here, who: Annotator, target: Target = TARGET_PERCENT) -> HTMLResponse:
+    """Show all figures."""
+    values = {"page": "progress", **panel_values(room, target)}
+    return room.show("progress.html", values, who=who)
+
+
+@router.get("/figures")
+def figures(room: Here, who: Annotator, target: Target = TARGET_PERCENT) -> HTMLResponse:
+    """Show all figures, as a part of a page."""
+    return room.show("figures.html", panel_values(room, target), who=who)
+
+
+@router.post("/train")
+def train(room: Here, who: Annotator, *, check: Annotated[bool, Form()] = False) -> Response:
+    """Ask for a training, or for one that also looks at every label."""
+    if check:
+        room.project.change_settings(folds=max(3, room.project.settings.folds))
+    room.project.trainer.request(f"asked for by {who}")
+    return Response(status_code=204, headers={"HX-Trigger": "answered"})

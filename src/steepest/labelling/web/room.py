@@ -1,0 +1,170 @@
+"""What every page needs: the project, the templates, the figures, and who is asking."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote, unquote, urlencode
+
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from steepest.errors import InputError
+from steepest.labelling.project import Project
+from steepest.labelling.project.answering import check_annotator
+from steepest.labelling.web.figures import Figures
+from steepest.labelling.web.words import FILTERS
+
+HOME = Path(__file__).parent
+STATIC = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "zoom.js": "text/javascript",
+    "htmx.min.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+"""The files that pages are made with, and nothing else, by their media types."""
+
+_KEYS = "1234567890"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A class as something to press.
+
+    Attributes:
+        name: The class.
+        key: The key for it; None if there are more classes than digits.
+    """
+
+    name: str
+    key: str | None
+
+
+@dataclass
+class Room:
+    """One project on one page.
+
+    Attributes:
+        project: The project; it stays the caller's to close.
+        name: Who labels, unless the browser says otherwise.
+        cookie: The name under which browsers keep who labels.
+        figures: What is shown about the work so far.
+    """
+
+    project: Project
+    name: str | None = None
+    cookie: str = "steepest-name"
+    figures: Figures = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            check_annotator(self.name)
+        self.figures = Figures(self.project)
+
+    def choices(self) -> list[Choice]:
+        """Return the classes with the keys that stand for them."""
+        names = self.project.classes()
+        keys: list[str | None] = [*_KEYS, *[None] * max(0, len(names) - len(_KEYS))]
+        return [Choice(name, key) for name, key in zip(names, keys, strict=False)]
+
+    @cached_property
+    def static(self) -> dict[str, bytes]:
+        """The files that pages are made with."""
+        return {name: (HOME / "static" / name).read_bytes() for name in STATIC}
+
+    @cached_property
+    def _pages(self) -> Environment:
+        pages = Environment(
+            loader=FileSystemLoader(HOME / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        pages.filters.update(FILTERS)
+        pages.globals.update(picture=picture_address, asset=self._asset)
+        return pages
+
+    def _asset(self, name: str) -> str:
+        mark = hashlib.sha256(self.static[name]).hexdigest()[:12]
+        return f"/static/{name}?{mark}"
+
+    def show(
+        self,
+        template: str,
+        values: Mapping[str, object],
+        *,
+        who: str | None = None,
+        events: Mapping[str, object] | None = None,
+    ) -> HTMLResponse:
+        """Return a page, or a part of one.
+
+        Args:
+            template: Its file.
+            values: What is said in it.
+            who: Who it is for.
+            events: What the page is told besides.
+        """
+        text = self._pages.get_template(template).render(
+            who=who,
+            folder=self.project.photos.name,
+            settings=self.project.settings,
+            choices=self.choices(),
+            **values,
+        )
+        headers = {} if events is None else {"HX-Trigger": json.dumps(events)}
+        return HTMLResponse(text, headers=headers)
+
+
+def picture_address(sample: str, side: int) -> str:
+    """Return where a picture of a sample is."""
+    return "/picture?" + urlencode({"sample": sample, "side": side})
+
+
+async def room_of(request: Request) -> Room:
+    """Return the room that a request came to."""
+    room: Room = request.app.state.room
+    return room
+
+
+Here = Annotated[Room, Depends(room_of)]
+
+
+async def visitor_of(request: Request, room: Here) -> str | None:
+    """Return who asks; None if that was never said."""
+    kept = request.cookies.get(room.cookie)
+    if kept is None:
+        return room.name
+    name = unquote(kept, errors="replace")
+    try:
+        check_annotator(name)
+    except InputError:
+        return room.name
+    return name
+
+
+async def annotator_of(who: Annotated[str | None, Depends(visitor_of)]) -> str:
+    """Return who asks.
+
+    Raises:
+        InputError: If that was never said.
+    """
+    if who is None:
+        raise InputError("say who you are first: open the page and enter a name")
+    return who
+
+
+Visitor = Annotated[str | None, Depends(visitor_of)]
+Annotator = Annotated[str, Depends(annotator_of)]
+
+
+def keep_name(name: str) -> str:
+    """Return a name as a cookie can hold it."""
+    return quote(name, safe="")

@@ -1,0 +1,135 @@
+"""Listens, opens the browser, and ends when it is told to."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from steepest.errors import InputError
+from steepest.labelling.project import Project
+from steepest.labelling.web.app import create_app
+from steepest.labelling.web.gate import TOKEN
+
+USUAL_PORT = 8433
+_PATIENCE_SECONDS = 3
+_MOST_AT_ONCE = 500
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """Take a port.
+
+    Args:
+        host: The address.
+        port: None takes the usual one, or any if that is in use; 0 takes any.
+
+    Raises:
+        InputError: If it cannot be had.
+    """
+    if port is not None and not 0 <= port < 1 << 16:
+        raise InputError(f"port {port} does not exist; use 0 to 65535")
+    try:
+        return _bind(host, USUAL_PORT if port is None else port)
+    except OSError as error:
+        if port is None and error.errno == errno.EADDRINUSE:
+            return _bind(host, 0)
+        what = f"{host} port {USUAL_PORT if port is None else port}"
+        reason = error.strerror or error
+        raise InputError(f"{what} cannot be listened on ({reason}); choose another") from error
+
+
+def serve(
+    project: Project,
+    *,
+    host: str,
+    listener: socket.socket,
+    name: str | None = None,
+    open_browser: bool = False,
+    announce: Callable[[str], None],
+) -> None:
+    """Show the pages until Ctrl-C or a request to end.
+
+    Args:
+        project: What is labelled.
+        host: The address that is listened on.
+        listener: A port that was taken.
+        name: Who labels, unless the browser says otherwise.
+        open_browser: Whether to open one.
+        announce: Told the address of the page, with its token, once it can be opened.
+    """
+    port = listener.getsockname()[1]
+    token = secrets.token_urlsafe(32)
+    gate = create_app(project, token=token, host=host, name=name, cookie=f"steepest-{port}")
+    config = uvicorn.Config(
+        gate,
+        log_level="warning",
+        access_log=False,  # an access log would hold the token
+        server_header=False,
+        ws="none",
+        limit_concurrency=_MOST_AT_ONCE,
+        timeout_graceful_shutdown=_PATIENCE_SECONDS,
+    )
+    server = _Server(config)
+    address = f"http://{_name_of(host)}:{port}/?{TOKEN}="
+
+    def begin() -> None:
+        announce(address + token)
+        if open_browser:
+            page = address + gate.issue_ticket()
+            # Some browsers come back only when they are closed.
+            threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+
+    server.when_ready = begin
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        server.run([listener])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        listener.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it can be reached."""
+
+    when_ready: Callable[[], None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.when_ready()
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End as after Ctrl-C, so that the project is closed in order."""
+    del number, frame
+    raise KeyboardInterrupt
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _name_of(host: str) -> str:
+    """Return a host as it stands in an address that can be opened on this machine."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound to
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host

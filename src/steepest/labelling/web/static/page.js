@@ -1,0 +1,219 @@
+"use strict";
+// Keys, focus, preloading and messages. What is shown comes from the server, by htmx.
+
+const find = (selector, within = document) => within.querySelector(selector);
+const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
+let busy = 0;
+let ready = false;
+
+function say(text) {
+  const box = find("#alert");
+  box.textContent = text;
+  box.hidden = !text;
+}
+
+// --- pictures -----------------------------------------------------------------------------
+
+const ahead = new Map();
+
+function preload(task) {
+  for (const address of (task.dataset.ahead || "").split(" ").filter(Boolean)) {
+    if (!ahead.has(address)) {
+      const image = new Image();
+      image.src = address;
+      ahead.set(address, image); // kept, or the browser may drop it again
+    }
+  }
+  while (ahead.size > 8) ahead.delete(ahead.keys().next().value);
+}
+
+function sharpen(image) {
+  // Small images are enlarged; their pixels must not be smeared.
+  const check = () => image.classList.toggle("tiny", image.naturalWidth > 0 && image.naturalWidth <= 160);
+  if (image.complete) check();
+  else image.addEventListener("load", check, { once: true });
+}
+
+async function explainPicture(image) {
+  if (image.dataset.failed) return;
+  image.dataset.failed = "yes";
+  let reason = "";
+  try {
+    reason = (await (await fetch(image.src)).text()).trim();
+  } catch {
+    say("The server cannot be reached. Is steepest label still running?");
+    return;
+  }
+  say(`Not shown: ${reason}`);
+  if (image.id === "photo" && !find("[data-again]")) {
+    htmx.ajax("GET", "/task", { target: "#task" });
+  } else {
+    image.closest(".cell")?.remove();
+  }
+}
+
+document.addEventListener("error", (event) => {
+  if (event.target.tagName === "IMG" && event.target.closest(".photo")) explainPicture(event.target);
+}, true);
+
+// --- after something new is shown ----------------------------------------------------------
+
+function settle(root) {
+  findAll(".photo img, .tile img", root).forEach(sharpen);
+  const task = find("[data-task]", root);
+  if (task) {
+    preload(task);
+    task.focus({ preventScroll: true });
+  }
+  countChecked();
+}
+
+function countChecked() {
+  const send = find("[data-send] span");
+  if (!send) return;
+  const names = findAll("#answer input:checked").map((box) => box.value);
+  send.textContent = names.length ? `Send ${names.join(", ")}` : "Send: none of them";
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  ready = true; // htmx, whose script comes first, has prepared the forms
+  settle(document);
+  find(".cell")?.focus();
+});
+document.addEventListener("submit", (event) => {
+  if (!ready) event.preventDefault();
+}, true);
+document.addEventListener("change", countChecked);
+document.body.addEventListener("htmx:afterSettle", (event) => {
+  const shown = event.detail.target;
+  if (shown.id === "task") settle(shown);
+  if (shown.classList.contains("cell")) moveOn();
+});
+
+// --- requests -------------------------------------------------------------------------------
+
+const isAnswer = (event) => event.detail.requestConfig?.verb === "post" || event.detail.target?.id === "task";
+document.body.addEventListener("htmx:beforeRequest", (event) => {
+  if (isAnswer(event)) busy += 1;
+});
+document.body.addEventListener("htmx:afterRequest", (event) => {
+  if (!isAnswer(event)) return;
+  busy = Math.max(0, busy - 1);
+  if (event.detail.successful) say("");
+});
+document.body.addEventListener("htmx:responseError", (event) => {
+  const { status, responseText } = event.detail.xhr;
+  const kept = event.detail.requestConfig.verb === "post" ? "Not saved: " : "";
+  if (status === 403) say("The server was started anew: open the address that it printed.");
+  else say(kept + (responseText.trim().slice(0, 400) || `error ${status}`));
+});
+document.body.addEventListener("htmx:sendError", (event) => {
+  if (event.detail.requestConfig.verb === "post") {
+    say("Not saved: the server cannot be reached. Is steepest label still running?");
+  }
+});
+
+// --- the grid -------------------------------------------------------------------------------
+
+const cells = () => findAll(".cell");
+
+function currentCell() {
+  return document.activeElement?.closest(".cell") || find(".cell:not(.done)") || find(".cell");
+}
+
+function moveOn() {
+  const open = find(".cell:not(.done)");
+  if (open) open.focus();
+  else {
+    find("#notice").textContent = "All answered. Press n for more.";
+    find('[data-key="n"]')?.focus();
+  }
+}
+
+function moveInGrid(key) {
+  const all = cells();
+  const here = all.indexOf(document.activeElement?.closest(".cell"));
+  const top = all[0].offsetTop;
+  const across = all.filter((cell) => cell.offsetTop === top).length;
+  const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across }[key];
+  const there = all[Math.min(all.length - 1, Math.max(0, here + step))];
+  there.focus();
+  there.scrollIntoView({ block: "nearest" });
+}
+
+// --- keys -----------------------------------------------------------------------------------
+
+function isTyping(element) {
+  if (element.tagName === "INPUT") return !["checkbox", "radio", "button", "submit"].includes(element.type);
+  return ["TEXTAREA", "SELECT"].includes(element.tagName);
+}
+
+function findKey(key) {
+  const mark = `[data-key="${CSS.escape(key)}"]`;
+  const cell = cells().length ? currentCell() : null;
+  return (cell && find(mark, cell)) || find(`header ${mark}, #task ${mark}, main > .verbs ${mark}`);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (!ready || event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
+  if (isTyping(event.target)) {
+    if (event.target.id === "find") findClass(event);
+    return;
+  }
+  const key = event.key;
+  if (key.startsWith("Arrow") && cells().length) {
+    event.preventDefault();
+    moveInGrid(key);
+    return;
+  }
+  // A focused button or link answers to Enter by itself.
+  if (key === "Enter" && event.target.closest("a, button:not(.photo)")) return;
+  if (key === "/" && find("#find")) {
+    event.preventDefault();
+    find("#find").focus();
+    return;
+  }
+  const wanted = findKey(key.length === 1 ? key.toLowerCase() : key);
+  if (wanted) {
+    event.preventDefault();
+    // What comes while an answer is under way was not meant for the image that follows.
+    if (!event.repeat && !(busy && wanted.closest("main"))) wanted.click();
+    return;
+  }
+  const page = find(`nav [data-go="${CSS.escape(key)}"]`);
+  if (page && !event.shiftKey) page.click();
+});
+
+function findClass(event) {
+  const box = event.target;
+  if (event.key === "Escape") {
+    box.value = "";
+    box.blur();
+  }
+  if (event.key === "Enter") {
+    event.preventDefault();
+    const first = findAll(".choice").find((choice) => !choice.hidden);
+    box.value = "";
+    box.blur();
+    first?.click();
+  }
+  filterClasses(box.value);
+}
+
+function filterClasses(text) {
+  const wanted = text.trim().toLowerCase();
+  for (const choice of findAll(".choice")) {
+    choice.hidden = !choice.textContent.toLowerCase().includes(wanted);
+  }
+}
+
+document.addEventListener("input", (event) => {
+  if (event.target.id === "find") filterClasses(event.target.value);
+});
+
+// --- dialogs --------------------------------------------------------------------------------
+
+document.addEventListener("click", (event) => {
+  const opener = event.target.closest("[data-open]");
+  if (opener) find(`#${opener.dataset.open}`).showModal();
+});

@@ -1,0 +1,88 @@
+"""Numbers and moments in words that people read at a glance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from steepest.labelling.project.picking import VALIDATION
+
+_STAGES = {"reading": "reading images", "train": "training", "": "starting"}
+
+
+def percent(share: float | None) -> str:
+    """Return a share in whole percent, or a dash if it is not known."""
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def interval(ends: tuple[float | None, float | None]) -> str:
+    """Return an interval in whole percent."""
+    low, high = ends
+    return "–" if low is None or high is None else f"{100 * low:.0f}–{100 * high:.0f} %"
+
+
+def number(value: float | None) -> str:
+    """Return a number with a thin space between thousands."""
+    return "–" if value is None else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def score(value: float | None) -> str:
+    """Return a score in four digits."""
+    return "–" if value is None else f"{value:.4g}"
+
+
+def pace(per_minute: float | None) -> str:
+    """Return labels per minute."""
+    return "–" if per_minute is None else f"{per_minute:.1f}"
+
+
+def kappa(value: float | None) -> str:
+    """Return an agreement beyond chance."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+def names(labels: Sequence[str] | None) -> str:
+    """Return labels side by side."""
+    if labels is None:
+        return "–"
+    return ", ".join(labels) if labels else "none of them"
+
+
+def ago(moment: float) -> str:
+    """Return how long ago a moment was."""
+    seconds = max(0.0, time.time() - moment)
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit} ago"
+    return "just now"
+
+
+def strategy(name: str | None) -> str:
+    """Return what picked a sample, as a reason."""
+    if name is None:
+        return "in random order, until the first picks are there"
+    if name == VALIDATION:
+        return "a random draw that models are tested on"
+    if name == "spread":
+        return "a typical image, before there is a model"
+    return f"picked by {name}"
+
+
+def stage(name: str) -> str:
+    """Return what the training process is at."""
+    return _STAGES.get(name, name)
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "percent": percent,
+    "interval": interval,
+    "number": number,
+    "score": score,
+    "pace": pace,
+    "kappa": kappa,
+    "names": names,
+    "ago": ago,
+    "strategy": strategy,
+    "stage": stage,
+}
+"""By their names in the templates."""

@@ -1,0 +1,179 @@
+"""Inverse products for several dampings at the price of one: they share a Krylov space.
+
+(C + λI) s = v has the same Krylov space of C and v for every λ. One basis, of as many products as
+one search by conjugate gradients would take, therefore serves all of them: for a positive definite
+matrix the result after m products is that of m steps of conjugate gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from steepest.errors import InputError
+from steepest.influence import Curvature, Solution, Vector, vectors
+from steepest.influence.objective import check_amount, check_count
+from steepest.influence.solution import StopWatch, join_notes, relative_residual
+from steepest.memory import free_bytes
+from steepest.progress import Progress, SilentProgress
+
+_SHARE = 0.8
+"""How much of the free memory the basis may take."""
+
+_SINGULAR = 1e-12
+"""Smallest over largest eigenvalue below which a matrix counts as having no inverse."""
+
+
+@dataclass(frozen=True, eq=False)
+class KrylovSpace:
+    """The space of v, C v, C² v …, in which (C + λI) s = v is solved for any λ.
+
+    Attributes:
+        curvature: C, weight decay included.
+        wanted: v.
+        basis: Orthonormal, flat [M, P]; the first is v but for its length.
+        small: C within the space [M, M].
+        beyond: How far C leads out of it.
+        tolerance: Of the residual.
+        seconds: How long it took.
+    """
+
+    curvature: Curvature
+    wanted: Vector
+    basis: Tensor
+    small: Tensor
+    beyond: float
+    tolerance: float
+    seconds: float
+
+    def residual(self, damping: float) -> float:
+        """Return ‖v − (C + λI) s‖ / ‖v‖ as the space itself tells; infinite without an inverse."""
+        try:
+            return self.beyond * abs(float(self._coordinates(damping)[-1]))
+        except InputError:
+            return math.inf
+
+    def solve(self, damping: float) -> Solution:
+        """Return s with (C + λI) s = v, and its residual, measured anew by one more product.
+
+        Raises:
+            InputError: If the damping is no number of at least 0, or there is no inverse.
+        """
+        check_amount("damping", damping)
+        watch = StopWatch()
+        smallest: float | None = None
+        found = vectors.zeros_like(self.wanted)
+        if len(self.basis):
+            inside = self._coordinates(damping) * vectors.norm(self.wanted)
+            found = vectors.unflatten(inside.to(self.basis) @ self.basis, self.wanted)
+            smallest = float(torch.linalg.eigvalsh(self.small)[0]) + damping
+        residual = relative_residual(self.curvature, found, self.wanted, damping)
+        indefinite = smallest is not None and smallest <= 0
+        objective = self.curvature.objective
+        return Solution(
+            vector=found,
+            solver="krylov",
+            curvature=self.curvature.name,
+            damping=damping,
+            effective_damping=damping + objective.weight_decay,
+            iterations=len(self.basis),
+            residuals=(),
+            residual=residual,
+            converged=residual <= 2 * self.tolerance and not indefinite,
+            indefinite=indefinite,
+            smallest_eigenvalue=smallest,
+            seconds=self.seconds + watch.seconds(),
+            excluded=objective.excluded,
+            note=join_notes(_note(len(self.basis)), self.curvature.note),
+        )
+
+    def _coordinates(self, damping: float) -> Tensor:
+        """Return (T + λI)⁻¹ e₁ [M], the solution for a v of length 1."""
+        damped = self.small + damping * torch.eye(len(self.small), dtype=torch.float64)
+        values, turn = torch.linalg.eigh(damped)
+        if float(values.abs().min()) <= _SINGULAR * float(values.abs().max()):
+            raise InputError(f"C + {damping} · I has no inverse: use more damping")
+        found: Tensor = turn @ (turn[0] / values)
+        return found
+
+
+def span_krylov(
+    curvature: Curvature,
+    wanted: Vector,
+    dampings: Sequence[float],
+    *,
+    tolerance: float = 1e-3,
+    most_iterations: int = 50,
+    progress: Progress | None = None,
+) -> KrylovSpace:
+    """Return the space in which (C + λI) s = v is solved for several λ.
+
+    Every new direction is made orthogonal to all before it, twice. The basis takes
+    ``most_iterations`` vectors of the size of the model in memory.
+
+    Args:
+        curvature: C, weight decay included.
+        wanted: v.
+        dampings: λ that it has to be large enough for, each at least 0.
+        tolerance: Stop once ‖v − (C + λI) s‖ / ‖v‖ is below for all of them.
+        most_iterations: Products to spend at most.
+        progress: Told of every product.
+
+    Raises:
+        InputError: If an argument does not fit, or the basis does not fit into memory.
+    """
+    for damping in dampings:
+        check_amount("damping", damping)
+    check_count("most_iterations", most_iterations)
+    if not 0 < tolerance < 1:
+        raise InputError(f"tolerance is {tolerance!r}; give a number between 0 and 1")
+    vectors.check_vector(wanted, curvature.parameters)
+    watch = StopWatch()
+    flat = vectors.flatten(wanted)
+    length = float(flat.double().norm())
+    most = min(most_iterations, len(flat)) if length else 0
+    _check_memory(most, flat)
+    basis = torch.zeros(most, len(flat), dtype=flat.dtype, device=flat.device)
+    small = torch.zeros(most, most, dtype=torch.float64)
+    space = KrylovSpace(curvature, wanted, basis[:0], small[:0, :0], 0.0, tolerance, 0.0)
+    direction = flat / length if length else flat
+    with (progress or SilentProgress()).task("inverse products", most) as step:
+        for i in range(most):
+            basis[i] = direction
+            product = vectors.flatten(curvature.product(vectors.unflatten(direction, wanted)))
+            small[: i + 1, i] = small[i, : i + 1] = (basis[: i + 1] @ product).double().cpu()
+            rest = _orthogonal(product, basis[: i + 1])
+            beyond = float(rest.double().norm())
+            space = KrylovSpace(
+                curvature, wanted, basis[: i + 1], small[: i + 1, : i + 1], beyond, tolerance,
+                watch.seconds(),
+            )  # fmt: skip
+            step.advance()
+            # Nothing new is left where the space is invariant: the solution is exact there.
+            invariant = beyond <= 100 * torch.finfo(flat.dtype).eps * float(product.norm())
+            if invariant or all(space.residual(damping) <= tolerance for damping in dampings):
+                break
+            direction = rest / beyond
+    return space
+
+
+def _note(products: int) -> str:
+    return f"one space of {products} products for all dampings"
+
+
+def _check_memory(count: int, flat: Tensor) -> None:
+    if count * len(flat) * flat.itemsize > _SHARE * free_bytes(flat.device):
+        raise InputError(
+            f"{count} vectors of {len(flat)} entries do not fit into memory: use fewer iterations"
+        )
+
+
+def _orthogonal(vector: Tensor, basis: Tensor) -> Tensor:
+    # Once is not enough in floating point; twice is.
+    for _ in range(2):
+        vector = vector - basis.T @ (basis @ vector)
+    return vector

@@ -1,0 +1,1 @@
+"""One file per artefact; dropping a file in here is enough."""

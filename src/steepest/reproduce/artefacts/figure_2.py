@@ -1,0 +1,46 @@
+"""Accuracy on ImageNet, and segmentation of Cityscapes."""
+
+from __future__ import annotations
+
+from steepest.reproduce.artefact import artefact
+from steepest.reproduce.curves import CurveSet, CurvesFigure
+
+_IMAGENET = (
+    "random",
+    "mc-dropout",
+    "qbc",
+    "core-set",
+    "ll4al",
+    "vaal",
+    "sraal",
+    "expected-gradnorm",
+    "entropy-gradnorm",
+)
+_CITYSCAPES = (
+    "random",
+    "mc-dropout",
+    "qbc",
+    "core-set",
+    "ll4al",
+    "vaal",
+    "sraal",
+    "entropy-gradnorm",
+)
+
+
+@artefact("figure-2")
+class LargeScale(CurvesFigure):
+    """Learning curves on a million images, and on street scenes."""
+
+    title = "Accuracy on ImageNet and mean IoU on Cityscapes"
+    paper = "Figure 2"
+    aliases = ("large-scale", "imagenet", "cityscapes")
+    sets = (
+        CurveSet("imagenet", "ImageNet", _IMAGENET),
+        CurveSet("cityscapes", "Cityscapes", _CITYSCAPES, words="mean IoU"),
+    )
+    note = (
+        "The paper prints none of this figure's numbers; the published ones here are of other "
+        "papers with the same model. On ImageNet Adam begins at a learning rate of 1e-4, not at "
+        "the paper's 0.1."
+    )

@@ -1,0 +1,87 @@
+"""Beyond the paper: its two schemes are one function, shown on trained models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steepest.reproduce.analyses.schemes import compare_schemes
+from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
+from steepest.reproduce.examples_of import examples_of, some_of
+from steepest.reproduce.found import FinishedRun
+from steepest.reproduce.parts import Part, TablePart, cell
+from steepest.reproduce.publication import Published
+from steepest.reproduce.workspace import Workspace
+
+_MOST = 2000
+_NOTES = (
+    (
+        "With cross-entropy the expected loss Σ p_i (−log p_i) is the entropy: Eqs. (6) and (7) "
+        "are one function, and so are their gradients. Differences here are rounding."
+    ),
+    (
+        "Two samples whose norms are equal but for rounding may change places; they are counted "
+        "as moved."
+    ),
+    "With class weights, label smoothing or another training loss the two do differ.",
+)
+
+
+@artefact("schemes")
+class Schemes(Artefact):
+    """How far expected-gradnorm and entropy-gradnorm differ on trained models."""
+
+    title = "Expected-gradnorm beside entropy-gradnorm, in double precision"
+    paper = "Equations 6 and 7"
+    aliases = ("identity",)
+
+    def needs(self) -> tuple[Need, ...]:
+        """Return one run of the paper's method."""
+        return (Need("cifar10", ("entropy-gradnorm",), weights=True, seeds=1),)
+
+    def compute(self, work: Workspace, published: Published) -> Findings:
+        """Compare both norms of the same candidates in every cycle."""
+        del published  # The paper treats them as two.
+        needs = self.needs()
+        rows = tuple(
+            {
+                "data": "cifar10",
+                "cycle": cycle,
+                **(found := _compare(work, run, cycle)),
+                "ours": found["relative_difference"],
+                "n": found["samples"],
+                "seeds": [run.seed],
+            }
+            for need in needs
+            for run in work.runs(need)
+            for cycle in range(run.cycles)
+        )
+        return Findings(rows=rows, notes=_NOTES, missing=work.missing(needs))
+
+    def show(self, findings: Findings) -> tuple[Part, ...]:
+        """Return one table."""
+        header = (
+            "cycle", "samples", "largest norm", "largest difference", "relative",
+            "rank correlation", "moved",
+        )  # fmt: skip
+        lines = tuple(
+            (
+                str(one["cycle"]), str(one["samples"]), f"{one['largest_norm']:.3g}",
+                f"{one['largest_difference']:.1e}", f"{one['relative_difference']:.1e}",
+                cell(one["rank_correlation"], 10), str(one["moved"]),
+            )
+            for one in findings.rows
+        )  # fmt: skip
+        return (TablePart(self.title, header, lines),)
+
+
+def _compare(work: Workspace, run: FinishedRun, cycle: int) -> dict[str, Any]:
+    def make() -> dict[str, Any]:
+        most = 40 if work.smoke else _MOST
+        ids = some_of(work, work.candidates(run, cycle), most, "samples in double precision")
+        pool = examples_of(work, run, ids)
+        return compare_schemes(
+            work.model(run, cycle), work.task(run), pool, progress=work.progress
+        ).to_table()
+
+    found: dict[str, Any] = work.remember(f"schemes/{run.key}/cycle-{cycle}", make)
+    return found

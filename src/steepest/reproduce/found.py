@@ -1,0 +1,189 @@
+"""Runs that are complete, wherever they are, and whether they are what is wanted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from steepest.errors import InputError, SteepestError
+from steepest.experiment.config import Config, completed
+from steepest.experiment.record import Record
+from steepest.journal import read_journal
+from steepest.strategies import create
+
+_ALIKE = (
+    "name",
+    "device",
+    "threads",
+    "loop.keep_weights",
+    "training.amp",
+    "training.compile",
+    "training.cuda_graph",
+    "training.channels_last",
+)
+"""Settings in which a run may differ and still be the experiment that is wanted."""
+
+_SILENT = ("name", "device", "loop.keep_weights")
+"""Those of them that are not worth telling."""
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A complete run of one strategy and seed.
+
+    Attributes:
+        setting: The experiment, as the artefact calls it.
+        strategy: The strategy's name.
+        config: What was asked for.
+        folder: Where its records are.
+        differences: In what its own configuration differs, a phrase each.
+    """
+
+    setting: str
+    strategy: str
+    config: Config
+    folder: Path
+    differences: tuple[str, ...] = ()
+
+    @property
+    def seed(self) -> int:
+        """Its seed."""
+        return self.config.seed
+
+    @property
+    def cycles(self) -> int:
+        """How many trainings there were."""
+        return self.config.loop.cycles
+
+    @property
+    def init(self) -> str:
+        """Weights at the start of a training."""
+        return self.config.loop.init
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others; fit for a path."""
+        return f"{self.config.name}-{self.init}/{self.strategy}/seed-{self.seed}"
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """Its records, one per cycle."""
+        path = self.folder / "records.jsonl"
+        return tuple(Record.from_table(entry, str(path)) for entry in read_journal(path)[0])
+
+    def weights(self, cycle: int) -> Path:
+        """Return where the weights of a cycle are, if they were kept."""
+        return self.folder / "weights" / f"cycle-{cycle:03d}.safetensors"
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the weights of every cycle are there."""
+        return all(self.weights(cycle).is_file() for cycle in range(self.cycles))
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run on disk, of whatever experiment."""
+
+    folder: Path
+    table: Mapping[str, Any]
+    done: int
+
+    @cached_property
+    def _flat(self) -> dict[str, Any]:
+        return _flat(self.table)
+
+    def match(self, wanted: Config) -> tuple[str, ...] | None:
+        """Return in what it differs from what is wanted; None if it is something else."""
+        name = (self.table.get("strategy") or {}).get("name")
+        if self.done < wanted.loop.cycles or name != wanted.strategy.name:
+            return None
+        found, asked = self._flat, _flat(json.loads(json.dumps(wanted.to_table())))
+        told = []
+        for key in sorted(found.keys() | asked.keys()):
+            here, there = asked.get(key), found.get(key)
+            if here == there:
+                continue
+            if key not in _ALIKE:
+                return None
+            if key not in _SILENT:
+                told.append(f"{key} {_said(there)} instead of {_said(here)}")
+        return tuple(told)
+
+
+def stored_runs(folders: Sequence[Path]) -> list[StoredRun]:
+    """Return every run with at least one record below some folders.
+
+    Raises:
+        InputError: If one is no folder.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"--from {folder}: no such folder")
+    return [run for folder in folders for run in _below(folder)]
+
+
+def find_run(
+    setting: str, strategy: str, wanted: Config, stored: Sequence[StoredRun], *, weights: bool
+) -> FinishedRun | None:
+    """Return the run that differs least from what is wanted; None if there is none.
+
+    Args:
+        setting: What the artefact calls the experiment.
+        strategy: The strategy's name.
+        wanted: The configuration.
+        stored: Where to look; the first of equals is taken.
+        weights: Whether the weights of every cycle must be there.
+    """
+    best: FinishedRun | None = None
+    for run in stored:
+        differences = run.match(wanted)
+        if differences is None:
+            continue
+        found = FinishedRun(setting, strategy, wanted, run.folder, differences)
+        if weights and not found.has_weights:
+            continue
+        if best is None or len(differences) < len(best.differences):
+            best = found
+    return best
+
+
+def _below(folder: Path) -> Iterator[StoredRun]:
+    for path in sorted(folder.rglob("records.jsonl")):
+        try:
+            table = json.loads((path.parent / "config.json").read_text(encoding="utf-8"))
+            done = len(read_journal(path)[0])
+        except (OSError, ValueError, SteepestError):
+            continue  # Damaged, or no run: then it is not what is looked for.
+        if isinstance(table, dict) and done:
+            yield StoredRun(path.parent, json.loads(json.dumps(completed(table))), done)
+
+
+def _flat(table: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Return a configuration as one table; a strategy has all its options in it."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{where}{key}"
+        if name == "strategy" and isinstance(value, Mapping):
+            flat["strategy"] = _strategy(value)
+        elif isinstance(value, Mapping) and key != "options":
+            flat.update(_flat(value, f"{name}."))
+        else:
+            flat[name] = value
+    return flat
+
+
+def _strategy(part: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    try:
+        made = create(str(part.get("name")), part.get("options") or {})
+    except SteepestError:
+        return dict(part)
+    return {"name": made.name, "options": made.options()}
+
+
+def _said(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,140 @@
+"""How large everything is: the paper's protocol, or a trial of the whole path.
+
+``levels/NAME.toml`` says for each experiment of the paper which configuration is run for it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from steepest.errors import ConfigError, UnknownNameError
+from steepest.experiment.config import Config, load_config, parse_setting
+from steepest.experiment.variants import Variant
+from steepest.reproduce.scenes import SCENES, write_scenes
+from steepest.tables import from_table
+
+LEVELS = ("smoke", "paper")
+FREE = ("threads", "device", "training.amp", "training.compile", "training.cuda_graph")
+"""Settings that change how fast a run is, and its roundings, but not the protocol."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One experiment of the paper.
+
+    Attributes:
+        config: The preset that is run.
+        set: What is changed in it.
+        variant: Which of its variants is taken.
+        seeds: How many seeds, where it is not the level's number.
+        stand_in: What stands in for the paper's data, in words; empty for the data themselves.
+        same_as: The experiment whose runs are taken instead of own ones.
+        strategies: The only strategies that are run at this level; none named means all.
+    """
+
+    config: str = ""
+    set: tuple[str, ...] = ()
+    variant: str | None = None
+    seeds: int | None = None
+    stand_in: str = ""
+    same_as: str = ""
+    strategies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A size in which everything can be made.
+
+    Attributes:
+        name: What it is called.
+        seeds: How many seeds.
+        deeper: The model that is trained on what another one chose.
+        strategies: Options by strategy, where they are not the defaults.
+        settings: Experiments by name.
+    """
+
+    name: str
+    seeds: int
+    deeper: str
+    strategies: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Setting]
+    changes: tuple[str, ...] = field(default=())
+
+    @property
+    def comparable(self) -> bool:
+        """Whether numbers are of the paper's data."""
+        return self.name == "paper"
+
+    def resolve(self, setting: str) -> str:
+        """Return the name of the experiment whose runs a setting takes.
+
+        Raises:
+            UnknownNameError: If there is none of that name.
+        """
+        if setting not in self.settings:
+            raise UnknownNameError("setting", setting, self.settings)
+        return self.settings[setting].same_as or setting
+
+    def seeds_of(self, setting: str, most: int | None = None) -> tuple[int, ...]:
+        """Return the seeds of an experiment, the first ones if only some are wanted."""
+        own = self.settings[self.resolve(setting)].seeds
+        count = self.seeds if own is None else min(own, self.seeds)
+        return tuple(range(count if most is None else min(most, count)))
+
+    def variant(self, strategy: str) -> Variant:
+        """Return a strategy with its options at this level."""
+        return Variant(strategy, strategy, dict(self.strategies.get(strategy, {})))
+
+    def config(self, setting: str, init: str | None, *, weights: bool, work: Path) -> Config:
+        """Return what is run for an experiment.
+
+        Args:
+            setting: Its name.
+            init: Weights at the start of a training; None leaves them to the preset.
+            weights: Whether the weights of every cycle are kept.
+            work: Where data are put that are made for it.
+        """
+        part = self.settings[self.resolve(setting)]
+        changes = [text.replace(SCENES, str(work / "scenes.npz")) for text in part.set]
+        if changes != list(part.set):
+            write_scenes(work / "scenes.npz")
+        changes.append(f"loop.keep_weights={'all' if weights else 'last'}")
+        if init is not None:
+            changes.append(f"loop.init={init}")
+        config = load_config(part.config, [*changes, *self.changes], part.variant)
+        return replace(config, name=self.resolve(setting))
+
+
+def load_level(name: str, changes: Sequence[str] = (), seeds: int | None = None) -> Level:
+    """Read a level.
+
+    Args:
+        name: ``"smoke"`` or ``"paper"``.
+        changes: Settings for every run, of those that leave the protocol as it is.
+        seeds: How many seeds at most; None leaves it to the level.
+
+    Raises:
+        UnknownNameError: If there is none of that name.
+        ConfigError: If a change would change the protocol.
+    """
+    if name not in LEVELS:
+        raise UnknownNameError("preset", name, LEVELS)
+    for change in changes:
+        key = ".".join(parse_setting(change)[0])
+        if key not in FREE:
+            raise ConfigError(
+                f"--set {key}: would change the paper's protocol; what may be set is "
+                f"{', '.join(FREE)}"
+            )
+    if seeds is not None and seeds < 1:
+        raise ConfigError(f"--seeds {seeds}: give at least 1")
+    file = resources.files("steepest.reproduce") / "levels" / f"{name}.toml"
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    level = from_table(Level, {**table, "name": name, "changes": list(changes)})
+    parts = {key: from_table(Setting, part) for key, part in table["settings"].items()}
+    return replace(level, settings=parts, seeds=seeds or level.seeds)

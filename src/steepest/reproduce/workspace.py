@@ -1,0 +1,283 @@
+"""What artefacts are made from: complete runs, their models, data and choices."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steepest.datasets import ImageSet
+from steepest.devices import choose_device
+from steepest.errors import InputError, RunFolderError, SteepestError
+from steepest.experiment.config import Config
+from steepest.experiment.parts import load_data, make_task
+from steepest.experiment.start import fresh_model
+from steepest.experiment.views import pool_view
+from steepest.files import write_atomically
+from steepest.models.weights import load_weights
+from steepest.progress import Progress, SilentProgress
+from steepest.reproduce.artefact import Need, all_artefacts
+from steepest.reproduce.found import FinishedRun, StoredRun, find_run, stored_runs
+from steepest.reproduce.level import Level
+from steepest.scoring.samples import Samples
+from steepest.seeds import SampleId, derive
+from steepest.selection import random_subset
+from steepest.strategies import create
+from steepest.tasks.base import Task
+
+
+class OutOfTime(SteepestError):  # noqa: N818 - no failure, but a reason to stop
+    """The time that was given is up; the same command goes on from here."""
+
+
+@dataclass
+class Workspace:
+    """Everything that artefacts share.
+
+    Attributes:
+        level: How large everything is.
+        out: Where results go; runs are made in its folder ``runs``.
+        sources: Folders in which complete runs are looked for.
+        progress: Told of long work.
+        deadline: In the seconds of ``time.time()``; nothing long is begun later.
+        problems: Why a run could not be made, by experiment and strategy.
+        used: Runs that were asked for since this was last emptied.
+    """
+
+    level: Level
+    out: Path
+    sources: Sequence[Path] = ()
+    progress: Progress = field(default_factory=SilentProgress)
+    deadline: float | None = None
+    problems: dict[tuple[str, str], str] = field(default_factory=dict)
+    used: dict[str, FinishedRun] = field(default_factory=dict)
+    _data: dict[str, ImageSet] = field(default_factory=dict, repr=False)
+    _common: dict[Path, Config] = field(default_factory=dict, repr=False)
+    _wanted: dict[tuple[Path, str, int], Config] = field(default_factory=dict, repr=False)
+
+    seed = 0
+    """Seeds whatever an analysis draws."""
+
+    @property
+    def smoke(self) -> bool:
+        """Whether this is a mere trial, so that analyses should be small."""
+        return self.level.name == "smoke"
+
+    @property
+    def comparable(self) -> bool:
+        """Whether numbers may be held against the paper's."""
+        return self.level.comparable
+
+    @property
+    def device(self) -> torch.device:
+        """Where to compute."""
+        chosen = [c.partition("=")[2].strip() for c in self.level.changes if c.startswith("device")]
+        return choose_device(chosen[-1] if chosen else "auto")
+
+    def runs(self, need: Need) -> tuple[FinishedRun, ...]:
+        """Return the complete runs of a need, by strategy and seed."""
+        found = [
+            self.find(need, strategy, seed)
+            for strategy in self.strategies(need)
+            for seed in self.level.seeds_of(need.setting, need.seeds)
+        ]
+        complete = [run for run in found if run is not None]
+        self.used.update((run.key, run) for run in complete)
+        return tuple(complete)
+
+    def strategies(self, need: Need) -> tuple[str, ...]:
+        """Return the strategies of a need that are run at this level."""
+        only = self.level.settings[self.level.resolve(need.setting)].strategies
+        return tuple(name for name in need.strategies if not only or name in only)
+
+    def missing(self, needs: Iterable[Need]) -> tuple[str, ...]:
+        """Return a sentence for each thing that is not there, with what to do about it."""
+        told: dict[str, None] = {}
+        for need in needs:
+            if not need.only_if_found:
+                told.update(dict.fromkeys(self._missing(need)))
+        return tuple(told)
+
+    def find(self, need: Need, strategy: str, seed: int) -> FinishedRun | None:
+        """Return one complete run of a need; None if it is not there."""
+        wanted = self.wanted(need, strategy, seed)
+        stored = [*self._own(need, strategy, seed), *self._stored]
+        return find_run(need.setting, strategy, wanted, stored, weights=need.weights)
+
+    def wanted(self, need: Need, strategy: str, seed: int) -> Config:
+        """Return the configuration of one run of a need."""
+        key = (self.comparison(need), strategy, seed)
+        if key not in self._wanted:
+            self._wanted[key] = self.level.variant(strategy).config(self.common(need), seed)
+        return self._wanted[key]
+
+    def common(self, need: Need) -> Config:
+        """Return what all runs of a need's comparison have in common."""
+        key = self.comparison(need)
+        if key not in self._common:
+            kept = self._keeps_weights(self.level.resolve(need.setting))
+            self._common[key] = self.level.config(
+                need.setting, need.init, weights=kept, work=self.out / "work"
+            )
+        return self._common[key]
+
+    def comparison(self, need: Need) -> Path:
+        """Return the folder in which a need's runs are made."""
+        name = self.level.resolve(need.setting)
+        return self.out / "runs" / (name if need.init is None else f"{name}-{need.init}")
+
+    def data(self, run: FinishedRun) -> ImageSet:
+        """Return a run's data set."""
+        key = json.dumps(run.config.to_table()["data"], sort_keys=True)
+        if key not in self._data:
+            self._data.clear()  # One at a time: they are large.
+            self._data[key] = load_data(run.config)
+        return self._data[key]
+
+    def task(self, run: FinishedRun) -> Task:
+        """Return a run's task."""
+        return make_task(run.config, self.data(run))
+
+    def samples(self, run: FinishedRun) -> Samples:
+        """Return a run's training samples as models take them, not augmented."""
+        return pool_view(self.data(run))
+
+    def model(self, run: FinishedRun, cycle: int) -> nn.Module:
+        """Return the model as a cycle's training left it, for evaluation; -1 is the last cycle.
+
+        Raises:
+            RunFolderError: If the weights were not kept.
+        """
+        cycle = cycle % run.cycles
+        path = run.weights(cycle)
+        if not path.is_file():
+            raise RunFolderError(
+                f"{run.folder}: the weights of cycle {cycle} were not kept; run it again with "
+                "loop.keep_weights=all"
+            )
+        strategy = create(run.config.strategy.name, run.config.strategy.options)
+        model = fresh_model(run.config.model, self.data(run), run.seed, strategy.model_options())
+        load_weights(model, path)
+        return model.to(self.device).eval()
+
+    def labelled(self, run: FinishedRun, cycle: int) -> list[SampleId]:
+        """Return what a cycle's model was trained on, in the order in which it was bought."""
+        ids = self.data(run).ids
+        rows = random_subset(ids, run.config.loop.initial, run.seed, "initial set")
+        bought = [s for record in run.records[: cycle % run.cycles] for s in record.selected]
+        return [*(ids[int(row)] for row in rows), *bought]
+
+    def candidates(self, run: FinishedRun, cycle: int) -> list[SampleId]:
+        """Return the random subset that is scored after a cycle's training, in pool order."""
+        cycle = cycle % run.cycles
+        taken = set(self.labelled(run, cycle))
+        free = [i for i in self.data(run).ids if i not in taken]
+        seed = derive(run.seed, "selection", cycle)
+        return [free[int(r)] for r in random_subset(free, run.config.loop.candidates, seed)]
+
+    def selected(self, run: FinishedRun, cycle: int) -> tuple[SampleId, ...]:
+        """Return what was chosen after a cycle's training, best first; nothing after the last."""
+        return run.records[cycle].selected
+
+    def choice_after(self, run: FinishedRun, cycle: int) -> tuple[SampleId, ...] | None:
+        """Return what was chosen after a cycle, or after the last one what would be.
+
+        Returns:
+            Ids, best first; None where that takes models which the last cycle did not train.
+        """
+        from steepest.reproduce.last_choice import choose_after_last
+
+        cycle = cycle % run.cycles
+        if cycle + 1 < run.cycles:
+            return self.selected(run, cycle)
+        chosen = self.remember(f"choices/{run.key}", lambda: choose_after_last(self, run))
+        return None if chosen is None else tuple(chosen)
+
+    def labels(self, run: FinishedRun, ids: Sequence[SampleId], purpose: str) -> Tensor:
+        """Return true labels [N], for an analysis that says what for."""
+        rows = [int(i) for i in ids]
+        labels = self.data(run).train_labels.unseal_rows(rows, purpose)
+        return labels if isinstance(labels, Tensor) else labels[:]
+
+    def folder(self, key: str) -> Path:
+        """Return a folder for whatever an analysis keeps."""
+        if ".." in Path(key).parts or Path(key).is_absolute():
+            raise InputError(f"{key!r} leads out of the folder for results")
+        path = self.out / "work" / key
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def remember(self, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401
+        """Return what was made under a key before, or make it now and keep it.
+
+        Args:
+            key: Such as ``"table-1/cifar10/seed-0/cycle-3"``.
+            make: Returns something that is ready for JSON.
+
+        Raises:
+            OutOfTime: If it would have to be made, and the time is up.
+        """
+        path = self.folder(str(Path(key).parent)) / f"{Path(key).name}.json"
+        if path.is_file():
+            try:
+                return json.loads(path.read_text(encoding="utf-8"))["value"]
+            except (OSError, ValueError, KeyError, TypeError):
+                path.unlink(missing_ok=True)  # Damaged: it is made again.
+        self.check_time()
+        value = make()
+        write_atomically(path, json.dumps({"value": value}, allow_nan=False) + "\n")
+        return json.loads(json.dumps(value))
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time that was given is up."""
+        return self.deadline is not None and time.time() >= self.deadline
+
+    def check_time(self) -> None:
+        """Stop if the time that was given is up.
+
+        Raises:
+            OutOfTime: Then.
+        """
+        if self.out_of_time:
+            raise OutOfTime("the time is up: run the same command again to go on")
+
+    @cached_property
+    def _stored(self) -> list[StoredRun]:
+        return stored_runs(self.sources)
+
+    def _own(self, need: Need, strategy: str, seed: int) -> list[StoredRun]:
+        folder = self.comparison(need) / "runs" / strategy / f"seed-{seed}"
+        return stored_runs([folder]) if folder.is_dir() else []
+
+    def _keeps_weights(self, setting: str) -> bool:
+        """Say whether any artefact needs the weights, so that all can share the same runs."""
+        return any(
+            need.weights and self.level.resolve(need.setting) == setting
+            for one in all_artefacts()
+            for need in one.needs()
+            if need.setting in self.level.settings
+        )
+
+    def _missing(self, need: Need) -> Iterable[str]:
+        seeds = self.level.seeds_of(need.setting, need.seeds)
+        group = self.comparison(need).name
+        unfinished: dict[tuple[int, ...], list[str]] = {}
+        for strategy in self.strategies(need):
+            absent = tuple(s for s in seeds if self.find(need, strategy, s) is None)
+            known = self.problems.get((group, "")) or self.problems.get((group, strategy))
+            if absent and known:
+                yield known
+            elif absent:
+                unfinished.setdefault(absent, []).append(strategy)
+        for absent, names in unfinished.items():
+            which = f"{'seed' if len(absent) == 1 else 'seeds'} {', '.join(map(str, absent))}"
+            lack = " with all weights" if need.weights else ""
+            yield f"{group}: no complete run{lack} of {', '.join(names)} for {which}"

@@ -1,0 +1,110 @@
+"""One artefact on disk: data, tables, figures and its page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from steepest.files import write_atomically
+from steepest.report.figures import render
+from steepest.reproduce.drawing import draw_figure
+from steepest.reproduce.level import Level
+from steepest.reproduce.page import Made, render_artefact
+from steepest.reproduce.parts import FigurePart, Part, Row, TablePart
+from steepest.reproduce.publication import published, published_table
+from steepest.version import __version__
+
+
+def write_artefact(made: Made, level: Level, out: Path, command: str) -> Path:
+    """Write everything of one artefact, and return where its page is."""
+    folder = out / made.artefact.name
+    parts = _parts(made)
+    figures = [part for part in parts if isinstance(part, FigurePart)]
+    vectors = {}
+    for part in figures:
+        drawn = draw_figure(part)
+        vectors[part.name] = render(drawn, "svg")
+        write_atomically(folder / f"{part.name}.svg", vectors[part.name])
+        write_atomically(folder / f"{part.name}.png", render(drawn, "png"))
+    write_atomically(folder / "data.json", _json(made, level, command))
+    write_atomically(folder / "data.csv", rows_csv(made.findings.rows))
+    write_atomically(folder / "table.md", _markdown(made, parts))
+    page = folder / "page.html"
+    write_atomically(page, render_artefact(made, level, parts, vectors, command))
+    return page
+
+
+def _parts(made: Made) -> tuple[Part, ...]:
+    """Return tables and figures; without any number of ours, what is published."""
+    if not made.findings.rows:
+        told = published(made.artefact.name)
+        return (published_table(told),) if told.series else ()
+    shown = made.artefact.show(made.findings)
+    return tuple(part for part in shown if isinstance(part, TablePart) or part.panels)
+
+
+def rows_csv(rows: Sequence[Row]) -> str:
+    """Return rows as CSV; what is not there is empty, and several values are joined by blanks."""
+    header = list(dict.fromkeys(key for row in rows for key in row))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_plain(row.get(key)) for key in header] for row in rows)
+    return buffer.getvalue()
+
+
+def markdown_table(part: TablePart) -> str:
+    """Return a table as markdown."""
+    lines = [part.header, ["---"] * len(part.header), *part.rows]
+    text = "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |"
+        for line in lines
+    )
+    note = f"\n{part.note}\n" if part.note else ""
+    return f"### {part.title}\n\n{text}\n{note}"
+
+
+def _plain(value: object) -> object:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _markdown(made: Made, parts: Sequence[Part]) -> str:
+    tables = [markdown_table(part) for part in parts if isinstance(part, TablePart)]
+    told = [f"- {sentence}" for sentence in (*made.findings.notes, *made.findings.missing)]
+    return "\n".join([f"## {made.artefact.paper}: {made.artefact.title}\n", *tables, *told]) + "\n"
+
+
+def _json(made: Made, level: Level, command: str) -> str:
+    findings = made.findings
+    whole: dict[str, Any] = {
+        "artefact": made.artefact.name,
+        "title": made.artefact.title,
+        "paper": made.artefact.paper,
+        "preset": level.name,
+        "comparable": level.comparable,
+        "state": made.state,
+        "rows": [dict(row) for row in findings.rows],
+        "notes": list(findings.notes),
+        "missing": list(findings.missing),
+        "more": dict(findings.more),
+        "runs": [
+            {
+                "setting": run.setting,
+                "strategy": run.strategy,
+                "options": dict(run.config.strategy.options),
+                "seed": run.seed,
+                "init": run.init,
+                "folder": str(run.folder),
+                "differences": list(run.differences),
+                "environment": dict(run.records[-1].environment),
+            }
+            for run in made.runs
+        ],
+        "command": command,
+        "steepest": __version__,
+    }
+    return json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,136 @@
+"""`steepest label`: what is refused, and what becomes of its options."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from steepest.cli.main import main
+from steepest.labelling.project import Project
+from steepest.labelling.web import server
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "labelling" / "web"))
+
+from drawn_shapes import draw_shapes
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return draw_shapes(tmp_path / "photos", 4)
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Note what would be served instead of serving it."""
+    seen = {}
+
+    def serve(project, **how):
+        seen.update(how, settings=project.settings, classes=project.classes())
+        seen["address"] = how["listener"].getsockname()
+        seen["labelled"] = project.progress().labelled
+
+    monkeypatch.setattr(server, "serve", serve)
+    opened = Project.open
+    monkeypatch.setattr(
+        Project, "open", lambda *args, **options: opened(*args, **options, background=False)
+    )
+    return seen
+
+
+def refusal(capsys, *words):
+    assert main(["label", *map(str, words), "--no-browser"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("steepest: error: ")
+    assert said.count("\n") == 1
+    return said
+
+
+def test_options_become_settings_and_stay_until_changed(served, photos, capsys):
+    words = ["label", str(photos), "--port", "0", "--classes", "cat, dog"]
+    assert (
+        main([*words, "--strategy", "margin", "--overlap", "2", "--no-hints", "--seed", "7"]) == 0
+    )
+    first = served["settings"]
+    assert (first.strategy, first.overlap, first.hints, first.seed) == ("margin", 2, False, 7)
+    assert served["classes"] == ("cat", "dog")
+    assert served["open_browser"] is True
+    assert served["address"][0] == "127.0.0.1"
+    assert main(["label", str(photos), "--set", "lease_seconds=30", "--hints"]) == 0
+    second = served["settings"]
+    assert (second.strategy, second.hints, second.lease_seconds) == ("margin", True, 30)
+    assert "labels are in" in capsys.readouterr().out
+
+
+def test_first_labels_are_taken_in(served, photos, tmp_path, capsys):
+    name = min(path.name for path in photos.glob("*.png"))
+    start = tmp_path / "start.csv"
+    start.write_text(f"id,label\n{name},dog\n")
+    words = ["label", str(photos), "--classes", "cat,dog", "--labels", str(start), "--no-browser"]
+    assert main(words) == 0
+    assert served["labelled"] == 1
+    assert "1 labels added" in capsys.readouterr().out
+
+
+def test_a_file_for_a_model_is_its_weights(served, photos, tmp_path):
+    weights = tmp_path / "best.safetensors"
+    weights.touch()
+    words = ["label", str(photos), "--classes", "cat,dog", "--model", str(weights)]
+    assert main(words) == 0
+    assert served["settings"].weights == str(weights)
+    assert served["settings"].model == "small-cnn"
+
+
+def test_a_host_for_others_is_warned_of(served, photos, capsys):
+    assert main(["label", str(photos), "--classes", "a,b", "--host", "0.0.0.0"]) == 0
+    assert "can be reached from other machines" in capsys.readouterr().err
+    assert served["address"][0] == "0.0.0.0"
+    assert main(["label", str(photos), "--host", "localhost"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_mistakes_are_said_in_one_line(served, photos, tmp_path, capsys):
+    two = ("--classes", "cat,dog")
+    assert "no such folder" in refusal(capsys, tmp_path / "nowhere", *two)
+    assert not (tmp_path / "nowhere").exists()
+    assert "--classes cat,dog" in refusal(capsys, photos)
+    assert "--classes cat,dog" in refusal(capsys, photos, "--classes", "cat")
+    assert "entropy" in refusal(capsys, photos, *two, "--strategy", "entropi")
+    assert "small-cnn" in refusal(capsys, photos, *two, "--model", "small-cn")
+    assert "no such file of weights" in refusal(capsys, photos, *two, "--weights", "no.pt")
+    assert "lease_seconds" in refusal(capsys, photos, *two, "--set", "lease_second=3")
+    assert "overlap" in refusal(capsys, photos, *two, "--overlap", "0")
+    assert "does not exist" in refusal(capsys, photos, *two, "--port", "70000")
+    assert "cannot be" in refusal(capsys, photos, *two, "--labels", tmp_path / "no.csv")
+    (tmp_path / "empty").mkdir()
+    assert "no images" in refusal(capsys, tmp_path / "empty", *two)
+
+
+def test_what_is_set_once_cannot_be_changed(served, photos, capsys):
+    assert main(["label", str(photos), "--classes", "cat,dog"]) == 0
+    assert "multi_label" in refusal(capsys, photos, "--multi-label")
+
+
+def test_a_port_in_use_is_refused_if_asked_for_and_avoided_if_not(served, photos, capsys):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert str(port) in refusal(capsys, photos, "--classes", "a,b", "--port", port)
+        server.USUAL_PORT, usual = port, server.USUAL_PORT
+        try:
+            assert main(["label", str(photos), "--classes", "a,b"]) == 0
+        finally:
+            server.USUAL_PORT = usual
+        assert served["address"][1] != port
+
+
+def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch, photos, capsys):
+    known = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "fastapi" else known(name)
+    )
+    assert "pip install 'steepest[label]'" in refusal(capsys, photos, "--classes", "a,b")

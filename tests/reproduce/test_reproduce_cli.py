@@ -1,0 +1,53 @@
+"""The command: a list, pages from records alone, and one line for bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from steepest.cli.main import main
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+def test_the_list_shows_every_artefact_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "--list", "--seeds", "1", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    for name in ("figure-1", "figure-4", "table-1", "table-3", "table-9", "cycles left"):
+        assert name in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_that_are_kept_become_pages_without_any_run(tmp_path, capsys):
+    out = tmp_path / "out"
+    command = ["reproduce", "gap", "--from", str(RESULTS), "--seeds", "1", "--minutes", "0"]
+    assert main([*command, "--quiet", "--out", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "partial" in told
+    assert "the same command goes on" in told
+    page = (out / "table-3" / "page.html").read_text()
+    assert "training.amp true instead of false" in page
+    assert (out / "index.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tabel-3"], "did you mean 'table-3'"),
+        ([], "name an artefact"),
+        (["table-3"], "--out DIR is missing"),
+        (["table-3", "--preset", "papr", "--out", "x"], "did you mean 'paper'"),
+        (["table-3", "--set", "loop.k=1", "--out", "x"], "protocol"),
+        (["table-3", "--from", "nowhere", "--out", "x"], "no such folder"),
+        (["table-3", "--seeds", "0", "--out", "x"], "at least 1"),
+    ],
+)
+def test_bad_input_is_one_line_and_two(arguments, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *arguments, "--quiet"]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,74 @@
+"""The levels: the paper's protocol as it is, and a trial of everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from steepest.errors import ConfigError, UnknownNameError
+from steepest.experiment.config import load_config
+from steepest.reproduce.artefact import all_artefacts
+from steepest.reproduce.level import LEVELS, load_level
+from steepest.reproduce.scenes import write_scenes
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_every_need_of_every_artefact_is_a_valid_experiment(name, tmp_path):
+    level = load_level(name)
+    for one in all_artefacts():
+        for need in one.needs():
+            config = level.config(need.setting, need.init, weights=need.weights, work=tmp_path)
+            for strategy in need.strategies:
+                assert level.variant(strategy).config(config, 1).seed == 1
+
+
+def test_the_paper_level_is_the_presets(tmp_path):
+    level = load_level("paper")
+    config = level.config("svhn", None, weights=False, work=tmp_path)
+    assert config == load_config("svhn")
+    assert level.seeds_of("svhn") == (0, 1, 2)
+    assert level.seeds_of("imagenet") == (0, 1)
+    assert level.comparable
+
+
+def test_both_schemes_take_the_norm_of_the_published_code(tmp_path):
+    level = load_level("paper")
+    config = level.config("cifar10", None, weights=True, work=tmp_path)
+    for name in ("expected-gradnorm", "entropy-gradnorm"):
+        assert level.variant(name).config(config, 0).strategy.options == {"norm": "tensor-sum"}
+    assert config.loop.keep_weights == "all"
+
+
+def test_all_labels_are_one_training_on_everything(tmp_path):
+    config = load_level("paper").config("cifar10-full", None, weights=False, work=tmp_path)
+    assert (config.loop.initial, config.loop.cycles) == (50_000, 1)
+
+
+def test_fewer_seeds_and_faster_runs_may_be_asked_for(tmp_path):
+    level = load_level("paper", ["training.amp=true"], seeds=1)
+    assert level.seeds_of("cifar10") == (0,)
+    assert level.config("cifar10", None, weights=False, work=tmp_path).training.amp
+
+
+@pytest.mark.parametrize("change", ["training.epochs=5", "loop.k=1", "data.limit=9"])
+def test_the_protocol_cannot_be_changed(change):
+    with pytest.raises(ConfigError, match="protocol"):
+        load_level("paper", [change])
+
+
+def test_unknown_levels_settings_and_numbers_of_seeds_are_refused():
+    with pytest.raises(UnknownNameError, match="smoke"):
+        load_level("smok")
+    with pytest.raises(ConfigError, match="at least 1"):
+        load_level("smoke", seeds=0)
+    with pytest.raises(UnknownNameError):
+        load_level("smoke").resolve("cifar")
+
+
+def test_scenes_are_always_the_same_and_have_every_class(tmp_path):
+    for name in ("a.npz", "b.npz"):
+        write_scenes(tmp_path / name)
+    with np.load(tmp_path / "a.npz") as one, np.load(tmp_path / "b.npz") as other:
+        assert all(np.array_equal(one[key], other[key]) for key in one)
+        assert set(np.unique(one["train_labels"])) == {0, 1, 2}
+        assert one["train_images"].shape[1:] == (3, 32, 32)
