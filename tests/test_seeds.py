@@ -116,3 +116,15 @@ def test_the_global_generators_are_left_alone():
     assert random.getstate() == before[0]
     assert str(np.random.get_state()) == before[1]  # noqa: NPY002
     assert torch.equal(torch.get_rng_state(), before[2])
+
+
+@pytest.mark.parametrize(
+    "ids", [[1, 2, -5], range(3, 20, 4), range(-3, 3), [2**63, 5], [2**63, -1], [2**70, 1], []]
+)
+def test_the_key_of_an_index_is_its_last_64_bits(ids):
+    wanted = [int(i) & (2**64 - 1) for i in ids]
+    assert sample_keys(ids).tolist() == wanted
+
+
+def test_an_index_among_names_is_a_name():
+    assert sample_keys([1, "a"]).tolist() == sample_keys(["1", "a"]).tolist()

@@ -46,11 +46,25 @@ def sample_keys(ids: Sequence[SampleId]) -> npt.NDArray[np.uint64]:
     Returns:
         Keys [N].
     """
+    plain = _plain_keys(ids)
+    if plain is not None:
+        return plain
     if all(isinstance(i, (int, np.integer)) for i in ids):
         # Python's own arithmetic: an id may be a hash beyond 63 bits.
         return np.array([int(i) & _MASK for i in ids], dtype=np.uint64)
     digests = (hashlib.blake2b(str(i).encode(), digest_size=8).digest() for i in ids)
     return np.array([int.from_bytes(d, "little") for d in digests], dtype=np.uint64)
+
+
+def _plain_keys(ids: Sequence[SampleId]) -> npt.NDArray[np.uint64] | None:
+    """Return the keys of indices that an array holds as they are: a million at a time."""
+    if isinstance(ids, range):
+        return np.arange(ids.start, ids.stop, ids.step, dtype=np.int64).astype(np.uint64)
+    if len(ids) == 0 or not isinstance(ids[0], int):
+        return None
+    found = np.asarray(ids)
+    # Anything else was mixed with texts or is beyond 64 bits, and would have been changed.
+    return found.astype(np.uint64) if found.dtype.kind in "iu" else None
 
 
 def keyed_uniform(
