@@ -19,10 +19,12 @@ class Measurement:
         seconds: Wall-clock time.
         peak_bytes: Highest memory during the stage: allocated on the device for a GPU, resident
             in the whole process for a CPU.
+        core_seconds: Time that this process held a core, that of all its threads together.
     """
 
     seconds: float = 0.0
     peak_bytes: int = 0
+    core_seconds: float = 0.0
 
 
 @contextmanager
@@ -35,13 +37,14 @@ def measured(device: torch.device) -> Iterator[Measurement]:
         torch.cuda.reset_peak_memory_stats(device)
     else:
         _reset_resident_peak()
-    start = time.perf_counter()
+    start, start_core = time.perf_counter(), time.process_time()
     try:
         yield result
     finally:
         if on_gpu:
             torch.cuda.synchronize(device)
         result.seconds = time.perf_counter() - start
+        result.core_seconds = time.process_time() - start_core
         result.peak_bytes = (
             torch.cuda.max_memory_allocated(device) if on_gpu else _resident_peak_bytes()
         )

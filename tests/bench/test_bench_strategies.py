@@ -15,6 +15,7 @@ from steepest.bench.strategies_table import describe_strategies
 from steepest.bench.strategy_trial import run_trial
 from steepest.cli.main import main
 from steepest.errors import InputError
+from steepest.measure import Measurement
 from steepest.progress import SilentProgress
 from steepest.selection.k_centre import k_centre
 
@@ -52,6 +53,16 @@ def test_a_trial_tells_seconds_and_memory():
     assert found["prepare_seconds"] is None
     assert found["choose_seconds"] > 0
     assert found["peak_mib"] >= 0
+
+
+@pytest.mark.parametrize(("threads", "seconds"), [(1, 2.0), (2, 30.0)])
+def test_a_single_thread_is_timed_by_the_core_it_held(threads, seconds, monkeypatch):
+    spent = Measurement(seconds=30.0, peak_bytes=0, core_seconds=2.0)
+    monkeypatch.setattr("steepest.bench.strategy_trial._ours", lambda *_: (spent, spent))
+    before = torch.get_num_threads()
+    found = run_trial({**JOB, "threads": threads})
+    torch.set_num_threads(before)
+    assert found["prepare_seconds"] == found["choose_seconds"] == seconds
 
 
 def test_a_refusal_is_told_in_the_words_of_the_refusal(monkeypatch):
@@ -100,6 +111,29 @@ def test_growth_is_the_slope_over_pools(monkeypatch):
     result = StrategiesBench(settings(pools=(40, 400)), SilentProgress()).run()
     row = next(x for x in describe_strategies(result).splitlines() if x.startswith("entropy"))
     assert row.split()[-1] == "1.00"
+
+
+def test_preparing_shortened_trainings_and_refusals_are_told(monkeypatch):
+    def answer(job, _):
+        if job["pool"] > 40:
+            return {"status": "refused", "note": "too many"}
+        return {"status": "measured", "prepare_seconds": 7.5, "choose_seconds": 0.25, "peak_mib": 1}
+
+    monkeypatch.setattr(strategies, "_in_child", answer)
+    chosen = settings(strategies=("uncertain-gcn",))
+    text = describe_strategies(StrategiesBench(chosen, SilentProgress()).run())
+    assert "7.5 + 0.25" in text
+    assert "uncertain-gcn: epochs = 20; 80: refused: too many" in text
+
+
+def test_small_batches_are_told(monkeypatch):
+    def answer(job, _):
+        return {"status": "measured", "choose_seconds": job["k"], "peak_mib": 1}
+
+    monkeypatch.setattr(strategies, "_in_child", answer)
+    chosen = settings(strategies=("batchbald",), k=20)
+    text = describe_strategies(StrategiesBench(chosen, SilentProgress()).run())
+    assert text.splitlines()[-1] == "  batchbald: k = 10"
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,16 @@ def test_first_labels_are_taken_in(served, photos, tmp_path, capsys):
     assert "1 labels added" in capsys.readouterr().out
 
 
+def test_images_that_are_gone_are_counted_at_every_start(served, photos, capsys):
+    words = ["label", str(photos), "--no-browser"]
+    assert main([*words, "--classes", "cat,dog"]) == 0
+    assert "gone" not in capsys.readouterr().out
+    min(photos.glob("*.png")).unlink()
+    for _ in range(2):
+        assert main(words) == 0
+        assert ", 1 known ones are gone" in capsys.readouterr().out
+
+
 def test_a_file_for_a_model_is_its_weights(served, photos, tmp_path):
     weights = tmp_path / "best.safetensors"
     weights.touch()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench_tables import NOT_YET, benchmarks, performance, precision
+from bench_tables import NOT_YET, benchmarks, choosing, performance, precision
 
 from steepest.bench.precision_result import PrecisionMeasurement, PrecisionResult
 from steepest.bench.ranking import Agreement
 from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult
+from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
 
 ENVIRONMENT = {"torch": "2.13.0", "device": "cpu", "processor": "A CPU", "opacus": None}
 
@@ -127,3 +128,23 @@ def test_precisions_are_shown_with_what_was_trained(tmp_path):
     assert fp32[:4] == ["fp32", "1.000000", "100 of 100", "100.0 %"]
     assert bf16 == ["bf16", *["–"] * 7, "failed: ended by SIGILL"]
     assert benchmarks(tmp_path) == NOT_YET
+
+
+def test_choosing_is_shown_by_pool_with_both_ways(tmp_path):
+    ways = [("ours", "measured", 1.5), ("straightforward", "out-of-memory", None)]
+    found = [
+        StrategyMeasurement("badge", kind, 10_000, status, choose_seconds=s, peak_mib=s and 20.0)
+        for kind, status, s in ways
+    ]
+    StrategiesResult(
+        schema=1, command="steepest bench strategies", environment=ENVIRONMENT, device="cpu",
+        threads=2, features=512, classes=10, labelled=5000, k=1000, seed=0, complete=True,
+        measurements=tuple(found),
+    ).save(tmp_path / "strategies-cpu.json")  # fmt: skip
+    text = choosing(tmp_path)
+    assert "### strategies-cpu.json\n" in text
+    assert "1,000 samples chosen, 5,000 labelled, 512 features, 10 classes; cpu, 2 threads" in text
+    head, _, ours, plain = rows(text)
+    assert head == ["strategy", "way", "10,000: s", "MiB", "exponent", "note"]
+    assert ours == ["`badge`", "ours", "1.5", "20", "–", "–"]
+    assert plain[2:] == ["out-of-memory", "–", "–", "10,000: out-of-memory"]

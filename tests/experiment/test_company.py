@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,9 +121,17 @@ def test_members_are_kept_only_where_there_are_some(whole, tmp_path):
 def test_what_members_cost_is_on_record(name, paid, monkeypatch, tmp_path):
     @contextmanager
     def measured(_device):
-        yield Measurement(seconds=1000.0, peak_bytes=1 << 60)
+        yield Measurement(seconds=1.0, peak_bytes=1 << 60)
+
+    trained = Experiment.fit
+
+    def fit(self, model, pool, checkpoint, purpose, extra=None):
+        result = trained(self, model, pool, checkpoint, purpose, extra)
+        # What a training says itself holds the time before a restart, too.
+        return replace(result, seconds=1000.0) if "member" in purpose else result
 
     monkeypatch.setattr(company, "measured", measured)
+    monkeypatch.setattr(Experiment, "fit", fit)
     records = Experiment(config(**KINDS[name]), tmp_path / "run").run()
     assert records[-1].auxiliary is None
     for record in records[:-1]:

@@ -8,7 +8,7 @@ from fake_runs import STRATEGIES, write_comparison, write_run
 
 from steepest.errors import InputError, RunFolderError
 from steepest.experiment.statistics import summarise
-from steepest.report import read_comparison, write_report
+from steepest.report import read_comparison, summary_rows, write_report
 
 CSV_COLUMNS = {
     "classification": ["accuracy", "loss", "train_accuracy"],
@@ -86,6 +86,23 @@ def test_the_table_has_one_row_per_cycle(folder, files):
     assert (last["scoring_seconds"], last["entropy_ratio"]) == ("", "")
 
 
+def test_what_is_trained_for_a_strategys_sake_has_a_column_where_there_is_any(folder, tmp_path):
+    plain = summarise(read_comparison(folder))
+    assert "auxiliary" not in str(summary_rows(plain)[0])
+    assert "Auxiliary" not in (folder / "report.html").read_text(encoding="utf-8")
+    files = write_report(write_comparison(tmp_path, strategies=("vaal", "random"), cycles=3))
+    summary = summarise(read_comparison(tmp_path))
+    header, rows = summary_rows(summary)
+    assert header[-1] == "auxiliary s"
+    assert [row[-1] for row in rows] == ["8.00", "–"]
+    page = files.html.read_text(encoding="utf-8")
+    assert "auxiliary training, s per run" in page
+    assert "<td>8.00</td>" in page.replace(' class="number"', "")
+    with files.csv.open(newline="") as file:
+        spent = [row["auxiliary_seconds"] for row in csv.DictReader(file)]
+    assert spent[:3] == ["4.0", "4.0", ""]
+
+
 @pytest.mark.parametrize("task", CSV_COLUMNS)
 def test_the_columns_are_the_numbers_that_the_task_records(tmp_path, task):
     files = write_report(write_comparison(tmp_path, seeds=(0,), cycles=2, task=task))
@@ -93,8 +110,8 @@ def test_the_columns_are_the_numbers_that_the_task_records(tmp_path, task):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == [
         "strategy", "seed", "cycle", "labelled", *CSV_COLUMNS[task],
-        "training_seconds", "scoring_seconds", "scoring_peak_bytes", "entropy_ratio",
-        "rank_correlation",
+        "training_seconds", "scoring_seconds", "scoring_peak_bytes",
+        "auxiliary_seconds", "entropy_ratio", "rank_correlation",
     ]  # fmt: skip
     entry = read_comparison(tmp_path).runs["entropy-gradnorm", 0].entries[0]
     *tested, trained = CSV_COLUMNS[task]

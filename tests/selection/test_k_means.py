@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from steepest.selection import distances
 from steepest.selection.distances import nearest, squared_distances, squared_tiles
-from steepest.selection.k_means import k_means
+from steepest.selection.k_means import k_means, micro_clusters
 from steepest.selection.round_robin import take_turns
 from steepest.selection.typicality import most_typical
 
@@ -165,3 +165,30 @@ def test_turns_go_round_until_nobody_has_a_member_left(sizes, count):
                 left[group] -= 1
                 wanted.append(group)
     assert take_turns(np.array(sizes, dtype=np.intp), count).tolist() == wanted[:count]
+
+
+class TestMicroClusters:
+    @pytest.mark.parametrize("size", [10, 200])
+    def test_rows_belong_to_the_nearest_centre_and_none_mixes_blobs(self, size):
+        rows, blob = blobs(size=size)
+        found = micro_clusters(rows, 24, seed=0)
+        assert found.centres.shape == (24, 4)
+        assert torch.equal(found.labels, nearest(rows, found.centres)[1])
+        assert all(len(blob[found.labels == c].unique()) <= 1 for c in range(24))
+
+    def test_many_rows_are_learnt_from_by_a_part_of_them(self, monkeypatch):
+        seen = []
+        plain = k_means
+
+        def watched(rows, *more, **options):
+            seen.append(len(rows))
+            return plain(rows, *more, **options)
+
+        monkeypatch.setitem(micro_clusters.__globals__, "k_means", watched)
+        rows, _ = blobs(size=200)
+        assert len(micro_clusters(rows, 5, seed=0).labels) == 800
+        assert seen == [100]
+
+    def test_fewer_rows_than_clusters_are_clusters_each(self):
+        rows = draw(7, 3)
+        assert micro_clusters(rows, 9, seed=0).labels.tolist() == list(range(7))

@@ -94,6 +94,12 @@ def test_large_batches_are_refused_with_the_way_out(model):
     assert create("batchbald").limit == 100
 
 
+def test_pools_that_would_take_a_cpu_forever_are_refused(model):
+    with pytest.raises(InputError, match=r"10 candidates are above pool_limit = 9 .*set a subset"):
+        select(model, images(), 2, pool_limit=9)
+    assert create("batchbald").pool_limit == 20_000
+
+
 def test_large_pools_are_refused_before_they_fill_the_memory(model, monkeypatch):
     monkeypatch.setattr(batchbald, "_LIMIT_NUMBERS", 10 * 12 * 3 - 1)
     with pytest.raises(InputError, match="set a subset"):

@@ -120,6 +120,31 @@ def test_a_run_trains_the_head_along_unless_told_otherwise(model):
     assert Needs.TARGETS not in joint.needs
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_a_head_beside_a_model_of_half_precision_learns_in_single(model, kind):
+    class Rounded(nn.Module):  # CPUs need not know how to convolve in half precision
+        head_layers = block_layers = ("maps",)
+
+        def __init__(self):
+            super().__init__()
+            self.maps = nn.Identity()
+            self.scale = nn.Parameter(torch.ones((), dtype=kind))
+
+        def forward(self, x):
+            return self.maps(x[:, :, :3] * self.scale)[:, 0, :, 0]
+
+    found = score(Rounded(), pool=POOL.to(kind)).values
+    exact = score(Rounded().float(), pool=POOL.to(kind).float()).values
+    np.testing.assert_allclose(found, exact, atol=0.2)
+    assert len(np.unique(found)) > 10
+
+
+@pytest.mark.parametrize("target", [7, 0.5])
+def test_targets_that_are_no_classes_are_refused(model, target):
+    with pytest.raises(InputError, match=r"ll4al: Support.targets are no targets for logits \["):
+        score(model, Support(targets=dict.fromkeys(range(10), target)))
+
+
 def test_what_is_missing_is_said_in_one_line(model):
     for labelled in (None, range(10)):
         with pytest.raises(InputError, match=r"support=Support\(targets="):

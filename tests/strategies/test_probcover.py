@@ -95,6 +95,13 @@ def test_the_automatic_radius_works_with_features_of_ones_own(model):
     assert picks.ids == plain.ids
 
 
+def test_large_pools_are_refused_on_a_cpu_with_the_way_out(model):
+    with pytest.raises(InputError, match=r"probcover compares all pairs of 30 .* set a subset"):
+        choose(model, draw(30), 3, options={"limit": 29})
+    assert len(choose(model, draw(30), 3, options={"limit": 29}, subset=29)) == 3
+    assert create("probcover").limit == 100_000
+
+
 def test_normalised_features_have_no_length(model):
     pool = draw(40)
     scaled = pool * torch.rand(40, 1).add(0.1)
@@ -105,7 +112,9 @@ def test_normalised_features_have_no_length(model):
     assert choose(model, pool, 8, 0.3).ids != choose(model, scaled, 8, 0.3).ids
 
 
-@pytest.mark.parametrize("options", [{"radius": 0.0}, {"radius": -1}, {"purity": 0.0}])
+@pytest.mark.parametrize(
+    "options", [{"radius": 0.0}, {"radius": -1}, {"purity": 0.0}, {"limit": 0}]
+)
 def test_impossible_options_are_refused(options):
     with pytest.raises(InputError, match=f"probcover: {next(iter(options))} must be"):
         create("probcover", options)

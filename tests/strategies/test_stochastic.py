@@ -12,6 +12,9 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError, UnknownNameError
+from steepest.models import build
+from steepest.scoring.looking import Looking, looking_at
+from steepest.scoring.samples import as_samples
 from steepest.selection import perturb
 from steepest.strategies import Needs, Scorer, create, names, strategy
 from steepest.strategies.base import STRATEGIES
@@ -144,6 +147,19 @@ def test_what_the_wrapped_strategy_asks_for_is_passed_on(monkeypatch):
         assert made.make_extra(None, None, 0) == "extra"
     finally:
         del STRATEGIES._entries["wants much"]
+
+
+@pytest.mark.parametrize("of", ["isal", "ll4al", "qbc", "sraal", "tod", "vaal"])
+def test_strategies_that_train_first_can_be_looked_at_before_they_have(of):
+    images, net = torch.randn(2, 1, 8, 8), build("small-cnn", 3, 1, seed=0)
+    with looking_at(net, as_samples(images), create(of), Looking(progress=False)) as view:
+        create("stochastic", {"of": of, "kind": "softrank"}).check(view)
+        flat = torch.zeros(2, 4)
+    with (
+        looking_at(nn.Linear(4, 3), as_samples(flat), create("random"), Looking()) as view,
+        pytest.raises(InputError, match="use kind='softrank'"),
+    ):
+        create("stochastic", {"of": "margin"}).check(view)
 
 
 def test_negative_scores_have_no_power_but_ranks(model, pool):

@@ -154,6 +154,32 @@ def test_the_entropy_gradient_peaks_at_mild_confidence():
     assert share[0] == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.parametrize("name", ["entropy-gradnorm", "expected-gradnorm"])
+def test_neither_uniform_nor_certain_predictions_have_an_entropy_gradient(name):
+    layer = nn.Linear(4, 4).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.eye(4))
+        layer.bias.zero_()
+    x = torch.stack([torch.ones(4), 900 * torch.eye(4)[2], torch.arange(4.0)]).double()
+    uniform, certain, between = score(layer, x, name)
+    assert uniform == pytest.approx(0, abs=1e-12)
+    assert certain == pytest.approx(0, abs=1e-12)
+    assert between > 0.1
+
+
+def test_probabilities_count_in_the_gradient_and_so_does_the_scale_of_the_last_layer(net, points):
+    logits = net(points)
+    held = (logits.softmax(1).detach() * -logits.log_softmax(1)).sum()
+    grads = torch.autograd.grad(held, list(net.parameters()))
+    # With constant probabilities the expected gradient is zero for every sample.
+    assert max(float(g.abs().max()) for g in grads) < 1e-12
+    before = score(net, points, "expected-gradnorm")
+    assert (before > 1e-3).all()
+    with torch.no_grad():
+        net[2].weight.mul_(2)
+    assert not np.allclose(score(net, points, "expected-gradnorm"), before, rtol=0.05)
+
+
 def test_tensor_sum_is_never_less_than_the_whole_norm(net, points):
     whole = score(net, points, "entropy-gradnorm")
     assert (score(net, points, "entropy-gradnorm", norm="tensor-sum") >= whole).all()
@@ -182,7 +208,7 @@ def test_dense_outputs_average_over_positions():
     np.testing.assert_allclose(
         score(conv, x, "expected-gradnorm"), score(conv, x, "entropy-gradnorm"), rtol=1e-10
     )
-    with pytest.raises(ModelError, match="one label per sample"):
+    with pytest.raises(InputError, match="egl has no meaning where a sample has many labels"):
         score(conv, x, "egl")
 
 

@@ -26,7 +26,8 @@ class StrategyMeasurement:
         note: Why there are no numbers, or what to know of them.
         options: What it was given.
         prepare_seconds: Training for the strategy's sake.
-        choose_seconds: From the pool to the choice, the pass over the head included.
+        choose_seconds: From the pool to the choice, the pass over the head included. Both are
+            core time for a single CPU thread, and by the wall clock otherwise.
         peak_mib: The most memory above what the pool and the model hold.
     """
 

@@ -25,7 +25,11 @@ def conditions(result: StrategiesResult) -> str:
     """Return in one sentence what was chosen from, and where."""
     place = result.environment["device"]
     if result.device == "cpu":
-        place = f"cpu, {result.threads} thread{'s' if result.threads > 1 else ''}"
+        place = (
+            "cpu, 1 thread, by core time"
+            if result.threads == 1
+            else f"cpu, {result.threads} threads"
+        )
     return (
         f"{result.k:,} samples chosen, {result.labelled:,} labelled, {result.features} features, "
         f"{result.classes} classes; {place}; one trial each in a process of its own; "

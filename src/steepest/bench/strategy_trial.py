@@ -54,10 +54,16 @@ def run_trial(job: Mapping[str, Any]) -> dict[str, Any]:
             raise
         return {"status": "out-of-memory", "note": one_line(error)}
     peak = max(choosing.peak_bytes, 0 if preparing is None else preparing.peak_bytes)
+    # Other work on the machine does not count against a single thread.
+    by_core = device.type == "cpu" and job["threads"] == 1
+
+    def seconds(m: Measurement) -> float:
+        return m.core_seconds if by_core else m.seconds
+
     return {
         "status": "measured",
-        "prepare_seconds": None if preparing is None else preparing.seconds,
-        "choose_seconds": choosing.seconds,
+        "prepare_seconds": None if preparing is None else seconds(preparing),
+        "choose_seconds": seconds(choosing),
         "peak_mib": max(0, peak - rest) / _MIB,
     }
 

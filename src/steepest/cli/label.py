@@ -207,7 +207,9 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
         raise InputError(f"{arguments.photos}: no images in there")
     found = project.scan
     refused = f", {found.refused} left out" if found.refused else ""
-    print(f"{found.total} images in {arguments.photos}{refused}")
+    gone = project.progress().missing
+    missing = f", {gone} known ones are gone" if gone else ""
+    print(f"{found.total} images in {arguments.photos}{refused}{missing}")
     if arguments.labels is not None:
         report = project.import_labels(arguments.labels)
         conflicts = len(report.conflicts)

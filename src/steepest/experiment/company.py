@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from steepest.experiment.folder import RunFolder
-from steepest.experiment.record import Cost, cost_of
+from steepest.experiment.record import Cost
 from steepest.experiment.start import starting_model
 from steepest.measure import measured
 from steepest.pool import Pool
@@ -53,13 +53,16 @@ class Company:
         experiment, cycle = self._experiment, self._cycle
         if experiment.strategy.members < 2:
             return None
+        seconds = 0.0
         with measured(experiment.device) as spent:
             for member in range(1, experiment.strategy.members):
                 model = starting_model(experiment, self._folder, cycle, None, member)
                 checkpoint = self._folder.checkpoint(member)
-                experiment.fit(model, pool, checkpoint, ("training", cycle, "member", member))
+                purpose = ("training", cycle, "member", member)
+                # What was trained before a restart counts too, as for the model.
+                seconds += experiment.fit(model, pool, checkpoint, purpose).seconds
                 self._members.append(model)
-        return cost_of(spent)
+        return Cost(seconds=seconds, peak_bytes=spent.peak_bytes)
 
     def support(self, targets: Mapping[SampleId, Any]) -> Support:
         """Return all of it as a strategy takes it."""

@@ -108,6 +108,8 @@ class StrategySummary:
         labels_saved: Against the baseline; None for the baseline and without one.
         training_seconds: Training time of a whole run, None if it was not recorded.
         scoring_seconds: Scoring time of a whole run, None if it was not recorded.
+        auxiliary_seconds: Time of training for the strategy's sake, of a whole run; None if it
+            takes none.
         scoring_peak_bytes: Largest memory of any scoring, None if it was not recorded.
     """
 
@@ -118,6 +120,7 @@ class StrategySummary:
     labels_saved: LabelsSaved | None
     training_seconds: Spread | None
     scoring_seconds: Spread | None
+    auxiliary_seconds: Spread | None
     scoring_peak_bytes: int | None
 
 
@@ -232,6 +235,7 @@ def _strategy(
         labels_saved=None if baseline is None else _saved(budgets, own, curves[baseline]),
         training_seconds=_seconds(runs, "training"),
         scoring_seconds=_seconds(runs, "scoring"),
+        auxiliary_seconds=_seconds(runs, "auxiliary"),
         scoring_peak_bytes=max(_recorded(runs, "scoring", "peak_bytes"), default=None),
     )
 

@@ -156,8 +156,9 @@ def _choose_blocks(model: nn.Module, blocks: Sequence[str] | None) -> tuple[str,
     declared = declared_layers(model, "block_layers")
     if not declared:
         raise ModelError(
-            f"{type(model).__name__} does not say which blocks make its maps: name the layers "
-            "whose outputs they are, such as blocks=('layer1', 'layer2')"
+            f"{type(model).__name__} does not say which blocks make its maps: give it an attribute "
+            "block_layers with the names of layers whose outputs they are, such as ('layer1', "
+            "'layer2'), or name them as blocks="
         )
     return declared
 

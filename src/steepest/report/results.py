@@ -55,6 +55,13 @@ def results_section(summary: Summary) -> Safe:
         )
     columns |= {
         "scoring, s per run": [numbers.seconds(e.scoring_seconds) for e in summary.strategies],
+    }
+    if any(entry.auxiliary_seconds for entry in summary.strategies):
+        columns["auxiliary training, s per run"] = [
+            numbers.seconds(entry.auxiliary_seconds) for entry in summary.strategies
+        ]
+        told += " Auxiliary training: of other things than the model, for the strategy's sake."
+    columns |= {
         "training, s per run": [numbers.seconds(e.training_seconds) for e in summary.strategies],
         "peak memory of scoring": [numbers.size(e.scoring_peak_bytes) for e in summary.strategies],
     }

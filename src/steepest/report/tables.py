@@ -30,4 +30,8 @@ def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
         ]
         for entry in summary.strategies
     ]
+    if any(entry.auxiliary_seconds for entry in summary.strategies):
+        header.append("auxiliary s")
+        for row, entry in zip(rows, summary.strategies, strict=True):
+            row.append(numbers.seconds(entry.auxiliary_seconds))
     return header, rows

@@ -22,6 +22,7 @@ _LATER_COLUMNS = {
     "training_seconds": ("training", "seconds"),
     "scoring_seconds": ("scoring", "seconds"),
     "scoring_peak_bytes": ("scoring", "peak_bytes"),
+    "auxiliary_seconds": ("auxiliary", "seconds"),
     "entropy_ratio": ("regime", "entropy_ratio"),
     "rank_correlation": ("regime", "rank_correlation"),
 }

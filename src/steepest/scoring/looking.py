@@ -74,7 +74,8 @@ def looking_at(
     """
     check_model(model)
     check_precision(how.precision)
-    taken = _taken(samples, how.labelled)
+    support = how.support or NO_SUPPORT
+    taken = _taken(samples, how.labelled, support)
     free = [p for p in range(len(samples)) if samples.ids[p] not in taken]
     if not free:
         raise InputError("every sample of the pool is labelled already")
@@ -85,7 +86,6 @@ def looking_at(
     model = on_device(model, how.device)
     where, kind = place_of(model)
     shown = show_progress(enabled=how.progress) if isinstance(how.progress, bool) else how.progress
-    support = how.support or NO_SUPPORT
     with evaluating(model):
         lens = Lens(
             model=model,
@@ -103,6 +103,7 @@ def looking_at(
             return PoolView(part, lens, seed=how.seed, support=support, progress=shown, **more)
 
         known = _labelled_samples(samples, taken, support, how.seed)
+        _check_names(known, [samples.ids[p] for p in free], support)
         yield view(
             samples.part(positions),
             labelled=None if known is None else view(known),
@@ -135,10 +136,36 @@ def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype]:
     return tensor.device, tensor.dtype
 
 
-def _taken(samples: Samples, labelled: Iterable[SampleId] | None) -> set[SampleId]:
+def labelled_ids(
+    labelled: Iterable[SampleId] | None, support: Support | None
+) -> set[SampleId] | None:
+    """Return which samples of a pool are labelled, as far as that was said.
+
+    Args:
+        labelled: Their ids.
+        support: Its targets are those of labelled samples, whoever else is named.
+
+    Raises:
+        InputError: If a sample has a target but is not among the labelled ones: what it teaches
+            would be known of a candidate.
+    """
+    known = support is not None and support.labelled is None and bool(support.targets)
+    targets = {plain_id(i) for i in support.targets} if support is not None and known else set()
     if labelled is None:
-        return set()
+        return targets or None
     taken = {plain_id(i) for i in labelled}
+    if unlabelled := targets - taken:
+        raise InputError(
+            f"Support.targets holds a target of sample {next(iter(unlabelled))!r}, which labelled= "
+            "does not name: give targets of labelled samples only"
+        )
+    return taken
+
+
+def _taken(
+    samples: Samples, labelled: Iterable[SampleId] | None, support: Support
+) -> set[SampleId]:
+    taken = labelled_ids(labelled, support) or set()
     if unknown := taken - set(samples.ids):
         raise InputError(f"the labelled id {next(iter(unknown))!r} is not in the pool")
     return taken
@@ -164,11 +191,21 @@ def _labelled_samples(
     """Return the labelled samples: of a pool of their own, or of this one."""
     if support.labelled is not None:
         return as_samples(support.labelled)
+    # Who is taken but has no label, such as samples that were skipped, teaches nothing.
     known = {plain_id(i) for i in support.targets} if support.targets else taken
-    if unknown := known - set(samples.ids):
-        raise InputError(f"the target of {next(iter(unknown))!r} is of no sample of the pool")
     rows = [p for p in range(len(samples)) if samples.ids[p] in known]
     return samples.part(_shuffled(samples, rows, seed)) if rows else None
+
+
+def _check_names(labelled: Samples | None, free: Sequence[SampleId], support: Support) -> None:
+    """Refuse features by id where an id means two samples."""
+    if labelled is None or support.labelled is None or not support.features:
+        return
+    if twice := set(labelled.ids) & set(free):
+        raise InputError(
+            f"sample {next(iter(twice))!r} is a candidate and one of Support.labelled, so that its "
+            "features are not clear: give the labelled pool ids of its own"
+        )
 
 
 def _engine(model: nn.Module, strategy: Strategy, precision: Precision) -> Engine | None:

@@ -14,9 +14,15 @@ from steepest.errors import InputError
 from steepest.gradnorm.precision import Precision
 from steepest.measure import Measurement, measured
 from steepest.models.fingerprint import fingerprint
-from steepest.pool.values import plain_id
 from steepest.progress import Progress
-from steepest.scoring.looking import BatchSize, Looking, as_strategy, check_model, looking_at
+from steepest.scoring.looking import (
+    BatchSize,
+    Looking,
+    as_strategy,
+    check_model,
+    labelled_ids,
+    looking_at,
+)
 from steepest.scoring.regime import diagnose, warn_if_inverted
 from steepest.scoring.samples import PoolLike, Samples, as_samples
 from steepest.scoring.selection import Selection
@@ -74,7 +80,7 @@ def select(
     """
     check_model(model)
     samples = as_samples(pool, ids)
-    taken = None if labelled is None else {plain_id(i) for i in labelled}
+    taken = labelled_ids(labelled, support)
     k = check_k(k, len(samples) - len(taken or ()), subset)
     chosen = as_strategy(strategy, options)
     how = Looking(taken, subset, seed, task, batch_size, precision, device, progress, support)
@@ -139,8 +145,7 @@ def choose_from(
         last = tuple(
             (view.ids[i], float(values[i])) for i in top_k(-values, view.ids, lowest, how.seed)
         )
-    prepares = type(strategy).prepare is not Strategy.prepare
-    return Outcome(selection, last, preparing if prepares else None, choosing)
+    return Outcome(selection, last, None if view.prepared is None else preparing, choosing)
 
 
 def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401

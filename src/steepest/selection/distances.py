@@ -1,4 +1,8 @@
-"""Squared distances between many rows, in tiles that fit into little memory."""
+"""Squared distances between many rows, in tiles that fit into little memory.
+
+They are ‖x‖² + ‖c‖² − 2 x·c, in the rows' own type: that is for work over all pairs, where the
+last digits do not count. Where they decide who is chosen, ``points`` has them in float64.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ TILE_BYTES = 2**27
 _COLUMNS = 8192
 
 
-def tiles(rows: int, bytes_per_row: int) -> Iterator[slice]:
-    """Yield slices that cut rows into tiles of bounded size."""
-    size = max(1, TILE_BYTES // max(1, bytes_per_row))
+def tiles(rows: int, bytes_per_row: int, tile_bytes: int | None = None) -> Iterator[slice]:
+    """Yield slices that cut rows into tiles of bounded size, ``TILE_BYTES`` by default."""
+    size = max(1, (TILE_BYTES if tile_bytes is None else tile_bytes) // max(1, bytes_per_row))
     for start in range(0, rows, size):
         yield slice(start, min(start + size, rows))
 
@@ -38,8 +42,19 @@ def squared_distances(rows: Tensor, centres: Tensor, lengths: Tensor | None = No
         [N, K].
     """
     lengths = squared_lengths(rows) if lengths is None else lengths
-    found = torch.addmm(centres.square().sum(1)[None], rows, centres.T, alpha=-2)
+    found = relative_squares(rows, centres, centres.square().sum(1))
     return found.add_(lengths[:, None]).clamp_min_(0)
+
+
+def relative_squares(rows: Tensor, centres: Tensor, lengths: Tensor) -> Tensor:
+    """Return squared distances less the rows' own squared lengths [N, K], by one product.
+
+    Args:
+        rows: [N, D].
+        centres: [K, D].
+        lengths: Of the centres, squared [K].
+    """
+    return torch.addmm(lengths, rows, centres.T, alpha=-2)
 
 
 def squared_tiles(

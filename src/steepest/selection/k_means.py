@@ -23,6 +23,9 @@ _BATCHES = 200
 _ITERATIONS = 50
 _LAST_ITERATIONS = 2
 
+_ROWS_PER_MICRO_CLUSTER = 20
+_MICRO_ROUNDS = 4
+
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
@@ -75,6 +78,34 @@ def k_means(
         if in_batches:
             centres = _learn_from_batches(rows, centres, random, step)
         return _learn(rows, centres, rounds, step)
+
+
+def micro_clusters(
+    rows: Tensor, count: int, seed: int, *, progress: Progress | None = None
+) -> Clusters:
+    """Gather rows into thousands of small clusters, as a first step to larger ones.
+
+    Such clusters need not be the best of their number: centres are learnt in a few rounds over
+    some rows for each, and all rows are read once.
+
+    Args:
+        rows: [N, D], finite.
+        count: How many clusters; N if that is less.
+        seed: Decides the first centres and the rows to learn from.
+        progress: Told of each round.
+    """
+    some = _ROWS_PER_MICRO_CLUSTER * count
+    if len(rows) <= some:
+        return k_means(
+            rows, count, seed, start="random", iterations=_MICRO_ROUNDS,
+            full_batch_rows=len(rows), progress=progress,
+        )  # fmt: skip
+    drawn = _scattered(rows, some, generator(seed, "micro-clusters"))
+    centres = k_means(
+        drawn, count, seed, start="random", iterations=_MICRO_ROUNDS,
+        full_batch_rows=some, progress=progress,
+    ).centres  # fmt: skip
+    return Clusters(centres, nearest(rows, centres)[1])
 
 
 def _scattered(rows: Tensor, count: int, random: torch.Generator) -> Tensor:

@@ -1,7 +1,7 @@
-"""Points whose distances are asked for in tiles: no matrix of all pairs is ever made.
+"""Points whose distances decide who is chosen: as in ``distances``, but in float64.
 
-Squared distances are ‖x‖² + ‖c‖² − 2⟨x, c⟩, so that the work is a matrix product. That loses
-digits where points are much closer to each other than to the origin; float64 has them to spare.
+The formula loses digits where points are much closer to each other than to the origin; float64
+has them to spare. Points are converted tile by tile, and no matrix of all pairs is ever made.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from steepest.errors import InputError
+from steepest.selection.distances import relative_squares, tiles
 
 KEPT_BYTES = 256 * 2**20
 """Up to this size points are kept in float64; larger sets are converted tile by tile."""
@@ -89,7 +90,7 @@ class Points:
         parts = []
         for rows in _tiles(len(self), wide):
             own = self.take(rows)
-            slices = _slices(len(centres), columns)
+            slices = tiles(len(centres), 1, columns)
             relative = [_relative_squares(own, centres.take(part)).amin(1) for part in slices]
             found = torch.stack(relative).amin(0) + own.squares
             parts.append(torch.where(found <= NOISE * 2 * own.squares, 0.0, found))
@@ -116,15 +117,10 @@ def nearest_to_mean(values: Tensor) -> int:
 def _relative_squares(points: Points, others: Points) -> Tensor:
     """Return squared distances to M others, less the points' own squared norms [N, M]."""
     if len(points.factors) == 1:
-        return torch.addmm(others.squares, points.factors[0], others.factors[0].T, alpha=-2)
+        return relative_squares(points.factors[0], others.factors[0], others.squares)
     (a, z), (b, w) = points.factors, others.factors
     return (a @ b.T).mul_(z @ w.T).mul_(-2).add_(others.squares)
 
 
 def _tiles(rows: int, wide: int) -> Iterator[slice]:
-    return _slices(rows, max(1, TILE_BYTES // (8 * max(1, wide))))
-
-
-def _slices(rows: int, size: int) -> Iterator[slice]:
-    for start in range(0, rows, size):
-        yield slice(start, start + size)
+    return tiles(rows, 8 * wide, TILE_BYTES)

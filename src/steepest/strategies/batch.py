@@ -64,7 +64,7 @@ class Batch:
         self.prepared = prepared
         self._engine = engine
         self._penultimate = penultimate
-        self._own_features = features or {}
+        self._own_features = {} if features is None else features
         self._logits: Tensor | None = None
         self._features: Tensor | None = None
         self._maps: tuple[Tensor, ...] | None = None
@@ -143,7 +143,7 @@ class Batch:
         missing = next((i for i in self.ids if i not in self._own_features), None)
         if missing is not None:
             raise InputError(f"the given features have none for sample {missing!r}: one for each")
-        return torch.stack([torch.as_tensor(self._own_features[i]) for i in self.ids])
+        return stack_features({i: self._own_features[i] for i in self.ids})
 
     def _keep(self, outputs: Any) -> None:  # noqa: ANN401
         logits = logits_of(outputs).detach()
@@ -158,3 +158,33 @@ class Batch:
             raise ModelError(
                 f"the model returned {len(self._logits)} rows of logits for {len(self.ids)} samples"
             )
+
+
+def stack_features(given: Mapping[SampleId, Any]) -> Tensor:
+    """Return features that a user gave for N samples as one table [N, D].
+
+    Raises:
+        InputError: Naming the first that is no vector of numbers, or of another length.
+    """
+    try:
+        rows = torch.stack([torch.as_tensor(value) for value in given.values()])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(_say_what_is_wrong(given)) from error
+    rows = rows.detach().flatten(1) if rows.ndim > 1 else rows.detach()[:, None]
+    if rows.shape[1] == 0:
+        raise InputError("the given features are empty: give a vector of numbers for each sample")
+    # One type for all batches, whatever the numbers of the first ones are.
+    return rows if rows.dtype == torch.float64 else rows.float()
+
+
+def _say_what_is_wrong(given: Mapping[SampleId, Any]) -> str:
+    length = None
+    for name, value in given.items():
+        try:
+            found = list(torch.as_tensor(value).shape)
+        except (TypeError, ValueError, RuntimeError):
+            return f"the given features of sample {name!r} are no numbers: give a vector for each"
+        length = found if length is None else length
+        if found != length:
+            return f"the given features of sample {name!r} are of shape {found}, others of {length}"
+    return "the given features make no table: give vectors of one type, on one device"

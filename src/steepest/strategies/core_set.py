@@ -10,7 +10,7 @@ from steepest.selection.k_centre import count_outliers, k_centre
 from steepest.selection.k_centre_exact import check_size, k_centre_exact
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.choice import Choice
-from steepest.strategies.feature_rows import feature_rows
+from steepest.strategies.feature_rows import feature_rows, labelled_rows
 from steepest.strategies.view import PoolView
 
 Method = Literal["greedy", "exact"]
@@ -56,9 +56,7 @@ class CoreSet(Strategy):
         if self.method == "exact":
             check_size(len(pool))
         points = feature_rows(pool, self.name).to(pool.device)
-        known = None
-        if pool.labelled is not None and len(pool.labelled):
-            known = feature_rows(pool.labelled, self.name).to(points)
+        known = labelled_rows(pool, self.name, points)
         if self.method == "exact":
             picks = k_centre_exact(points, k, centres=known, outliers=self.outliers).picks
         else:

@@ -34,6 +34,7 @@ class ExpectedGradientLength(Scorer):
     """
 
     needs: ClassVar[Needs] = Needs.GRADIENTS
+    dense: ClassVar[bool] = False
 
     draws: int = 0
     norm: SampleNorm = "l2"

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from steepest.errors import NonFiniteError
+from steepest.errors import InputError, NonFiniteError
 from steepest.seeds import SampleId
 from steepest.strategies.view import PoolView
+
+_SQUARABLE = (1e-15, 1e15)
+"""Largest features between these have squares and sums of squares in single precision."""
 
 
 def feature_rows(pool: PoolView, strategy: str) -> Tensor:
@@ -37,10 +40,32 @@ def all_feature_rows(pool: PoolView, strategy: str) -> tuple[Tensor, int]:
         Features [N + N_L, D] and N_L.
     """
     rows = feature_rows(pool, strategy)
-    if pool.labelled is None or len(pool.labelled) == 0:
+    known = labelled_rows(pool, strategy, rows)
+    if known is None:
         return rows.to(pool.device), 0
+    return torch.cat([rows, known]).to(pool.device), len(known)
+
+
+def labelled_rows(pool: PoolView, strategy: str, rows: Tensor) -> Tensor | None:
+    """Return the features of the labelled samples [N_L, D]; None if there are none.
+
+    Args:
+        pool: The candidates.
+        strategy: Its name, for the progress that is shown.
+        rows: The features of the candidates [N, D], whose type and device are taken.
+
+    Raises:
+        InputError: If labelled samples have more or fewer features than candidates.
+    """
+    if pool.labelled is None or len(pool.labelled) == 0:
+        return None
     known = feature_rows(pool.labelled, strategy)
-    return torch.cat([rows, known.to(rows)]).to(pool.device), len(known)
+    if known.shape[1] != rows.shape[1]:
+        raise InputError(
+            f"{strategy}: labelled samples have {known.shape[1]} features and candidates "
+            f"{rows.shape[1]}: give the same ones for all"
+        )
+    return known.to(rows)
 
 
 def finite_rows(rows: Tensor, ids: Sequence[SampleId]) -> Tensor:
@@ -60,4 +85,13 @@ def finite_rows(rows: Tensor, ids: Sequence[SampleId]) -> Tensor:
                 f"the features of sample {first!r} are NaN or infinite: look at the model's "
                 "weights and at that sample"
             )
-    return rows
+    return rows.double() if _is_extreme(rows) else rows
+
+
+def _is_extreme(rows: Tensor) -> bool:
+    """Say whether distances would be lost in single precision: all zero, or infinite."""
+    if rows.dtype == torch.float64 or rows.numel() == 0:
+        return False
+    low, high = rows.aminmax()
+    largest = max(abs(float(low)), abs(float(high)))
+    return largest > 0 and not _SQUARABLE[0] < largest < _SQUARABLE[1]

@@ -104,11 +104,10 @@ class GradnormSpread(Strategy):
 
 
 def _directions(features: Tensor) -> Tensor:
-    """Return features of length 1 [N, D]; those of zero stay as they are."""
-    found = torch.empty_like(features)
+    """Bring features to length 1 [N, D], in their place; those of zero stay as they are."""
     for rows in tiles(len(features), features[:1].nbytes):
         part = features[rows]
         largest = part.abs().amax(1, keepdim=True)
-        scaled = part / largest.where(largest > 0, torch.ones_like(largest))
-        found[rows] = F.normalize(scaled, dim=1)
-    return found
+        part.div_(largest.where(largest > 0, torch.ones_like(largest)))
+        part.copy_(F.normalize(part, dim=1))
+    return features

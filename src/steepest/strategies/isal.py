@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -22,7 +22,6 @@ from steepest.influence.lissa import solve_lissa
 from steepest.influence.objective import summed_gradient
 from steepest.influence.parameters import choose_parameters
 from steepest.influence.solution import Solution
-from steepest.seeds import SampleId
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.view import PoolView
@@ -194,8 +193,5 @@ class _Labelled:
         wanted = self._rows if rows is None else self._rows[rows.cpu()]
         for part in torch.split(wanted, size):
             positions = part.tolist()
-            yield self._view.load(positions), self._targets([self._view.ids[p] for p in positions])
-
-    def _targets(self, ids: Sequence[SampleId]) -> Tensor:
-        known = self._view.support.targets
-        return torch.stack([torch.as_tensor(known[i]) for i in ids])
+            ids = [self._view.ids[p] for p in positions]
+            yield self._view.load(positions), self._view.support.targets_of(ids)

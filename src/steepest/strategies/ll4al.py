@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from steepest.companions.loss_head import LossHead, fit_loss_head, make_loss_head
 from steepest.errors import InputError
+from steepest.memory import is_out_of_memory
 from steepest.models.features import extract_features
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
@@ -102,7 +103,8 @@ class LearningLoss(Scorer):
         with torch.inference_mode(mode=False), torch.enable_grad():
             few = labelled.load(range(min(2, len(labelled))))
             head = make_loss_head(pool.model, few, pool.seed)
-            head = head.to(pool.lens.dtype)
+            # Half precision is enough for maps, but not for the steps of a training.
+            head = head.to(torch.promote_types(pool.lens.dtype, torch.float32))
             found = self._read(labelled, head)
             fit_loss_head(
                 head,
@@ -116,14 +118,29 @@ class LearningLoss(Scorer):
 
     def _read(self, labelled: PoolView, head: LossHead) -> Columns:
         """Return what the head reads of the labelled samples, and their losses."""
-        known = labelled.support.targets
 
         def read(batch: Batch) -> Columns:
-            targets = torch.stack([torch.as_tensor(known[i]) for i in batch.ids])
+            targets = labelled.support.targets_of(batch.ids)
             found = extract_features(batch.model, batch.inputs, maps=True)
             with torch.no_grad():
-                logits = found.logits
-                losses = batch.task.training_loss(logits, targets.to(logits.device))
+                losses = _losses(batch, found.logits, targets)
                 return {"means": head.means_of(found.maps), "losses": losses}
 
         return labelled.collect(read, "reading losses for ll4al", size=_AT_ONCE)
+
+
+def _losses(batch: Batch, logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the task's losses of labelled samples [N].
+
+    Raises:
+        InputError: If the targets are none of the task.
+    """
+    try:
+        return batch.task.training_loss(logits, targets.to(logits.device))
+    except (RuntimeError, IndexError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise InputError(
+            f"ll4al: Support.targets are no targets for logits {list(logits.shape)}: give the "
+            f"number of a class, from 0, or what the task learns from ({error})"
+        ) from error

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from steepest.errors import InputError, UnknownNameError
 from steepest.selection.stochastic import KINDS, Kind, perturb
-from steepest.strategies.base import STRATEGIES, Needs, Scorer, create, strategy
+from steepest.strategies.base import STRATEGIES, Needs, Scorer, Strategy, create, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.view import PoolView
 
@@ -87,7 +87,9 @@ class Stochastic(Scorer):
     def check(self, pool: PoolView) -> None:
         """Refuse what the wrapped strategy refuses, and scores that the noise has no use for."""
         self.scorer.check(pool)
-        self.score_all(pool)
+        # Before a run begins there is nothing trained that others could score with.
+        if type(self.scorer).prepare is Strategy.prepare:
+            self.score_all(pool)
 
     @property
     def members(self) -> int:

@@ -126,7 +126,7 @@ class PoolView:
         known = self.support.targets
         if not known or any(i not in known for i in self.ids):
             return None
-        return torch.stack([torch.as_tensor(known[i]) for i in self.ids])
+        return self.support.targets_of(self.ids)
 
     def load(self, positions: Sequence[int]) -> Inputs:
         """Return the inputs at some positions as one batch on the device."""
@@ -195,6 +195,12 @@ class PoolView:
         for name, value in rows.items():
             if name not in columns:
                 columns[name] = value.new_empty((len(self), *value.shape[1:]))
+            if value.shape[1:] != columns[name].shape[1:]:
+                # Not left to the assignment, which would repeat a single number.
+                raise InputError(
+                    f"sample {self.ids[start]!r} has {list(value.shape[1:])} numbers where those "
+                    f"before it have {list(columns[name].shape[1:])}: all must have the same"
+                )
             columns[name][start : start + len(value)] = value
 
     def _batch(self, ids: Sequence[SampleId], inputs: Inputs) -> Batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 
 import numpy as np
@@ -179,6 +180,20 @@ def test_a_sheet_is_filled_in_and_taken_back(tmp_path, write):
     assert labels_of(folder) == dict.fromkeys(made.picks.ids, 1)
     with pytest.raises(InputError, match="ends in"):
         check_export("jsonl", tmp_path / "out.csv")
+
+
+def test_ids_with_line_ends_come_back_from_a_table(tmp_path, write):
+    odd = ["a\rb.png", "a\nb.png", "a\r\nb.png", 'a"b.png']
+    folder = make_folder(tmp_path, ids=odd, picks=odd)
+    sheet = export_text("csv", folder.rounds(folder.read_pool())[0], 0, None)
+    rows = list(csv.DictReader(io.StringIO(sheet, newline="")))
+    assert [row["id"] for row in rows] == odd
+    text = io.StringIO()
+    table = csv.DictWriter(text, rows[0], quoting=csv.QUOTE_ALL)
+    table.writeheader()
+    table.writerows({**row, "label": "cat"} for row in rows)
+    assert ingest(write("a.csv", text.getvalue()), folder).new == 4
+    assert ingest(folder.path / "labels.csv", folder).known == 4
 
 
 def test_maps_become_coco_and_npz(tmp_path, write):

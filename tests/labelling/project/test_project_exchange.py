@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from small_project import make_names, make_photos, open_project, truth
+from small_project import CLASSES, make_names, make_photos, open_project, truth
 
 from steepest.errors import InputError
 
@@ -106,6 +106,9 @@ def test_labels_that_differ_are_reported_and_not_taken(tmp_path, photos):
         ("a.csv", "name,label\n", "line 1: the columns id and label"),
         ("a.csv", "", "line 1: the columns"),
         ("a.csv", "id,label\ngreen-001.png\n", "line 2: the row is too short"),
+        ("a.csv", "id,label\nred-003.png,red, dark\n", "line 2: the row is too long"),
+        ("a.csv", "id,label,label\nred-003.png,red,blue\n", "line 1: .* each once"),
+        ("a.csv", "id,label\nred-003.png,\n", "line 2: no label; leave the row out$"),
         ("a.csv", "id,label\nred-003.png,red\nred-003.png,blue\n", "line 3: 'red-003.png' has"),
         ("a.csv", b"id,label\n\xff\xfe,red\n", "UTF-8"),
         ("a.jsonl", '{"id": "red-003.png", "label": "red"}\nnonsense\n', "line 2: write"),
@@ -149,3 +152,63 @@ def test_unknown_classes_of_another_folder_are_refused_by_their_file(tmp_path, p
         with pytest.raises(InputError, match=r"violet/green-001\.png: unknown class 'violet'"):
             project.import_labels(tmp_path / "other")
         assert project.progress().labelled == 0
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.jsonl", "labels"])
+def test_any_name_of_a_file_survives_an_export(tmp_path, name):
+    photos = tmp_path / "photos # 1?"
+    photos.mkdir()
+    odd = ["a\rb", "a\nb", "a\r\nb", 'a "b', "a;b,c|d", " a", "a\tb", "\u2028ü%41", "=1+1"]
+    for stem in odd:
+        (photos / f"{stem}.png").touch()
+    out = tmp_path / name
+    with open_project(photos) as project:
+        for number, state in enumerate(project.queue.samples()):
+            project.queue.answer("ann", state.sample, [CLASSES[number % 3]])
+        project.export_labels(out)
+        expected = labels_of(project)
+    assert len(expected) == len(odd)
+    with open_project(photos, folder=tmp_path / "second") as project:
+        project.import_labels(out)
+        assert labels_of(project) == expected
+
+
+def test_an_image_of_no_class_is_not_an_image_without_a_label(tmp_path, photos):
+    out = tmp_path / "a.csv"
+    with open_project(photos, multi_label=True) as project:
+        project.queue.answer("ann", "red-003.png", [])
+        project.export_labels(out)
+        assert out.read_text() == "id,label\nred-003.png,;\n"
+    with open_project(photos, folder=tmp_path / "second", multi_label=True) as project:
+        project.import_labels(out)
+        assert labels_of(project) == {"red-003.png": ()}
+        out.write_text("id,label\ngreen-001.png,\n")
+        with pytest.raises(InputError, match="line 2: no label; leave the row out, or write ;"):
+            project.import_labels(out)
+        assert project.progress().labelled == 1
+
+
+def test_a_person_corrects_and_confirms_what_a_file_says(tmp_path, photos):
+    table = tmp_path / "a.csv"
+    table.write_text("id,label\ngreen-001.png,red\nblue-002.png,blue\n")
+    with open_project(photos) as project:
+        project.import_labels(table)
+        assert project.queue.answer("ann", "green-001.png", ["green"]).kind == "relabel"
+        assert project.queue.answer("ann", "blue-002.png", ["blue"]).kind == "relabel"
+        assert labels_of(project) == {"green-001.png": ("green",), "blue-002.png": ("blue",)}
+        assert project.progress().disputed == 0
+        assert project.import_labels(table).conflicts[0].present == ("green",)
+        project.queue.answer("bob", "green-001.png", ["blue"])
+        assert project.queue.label_of("green-001.png").disputed
+        for name in ("ann", "ann", "bob"):
+            project.queue.undo(name)
+        assert labels_of(project) == {"green-001.png": ("red",), "blue-002.png": ("blue",)}
+
+
+def test_the_mark_that_some_programs_put_first_is_passed_over(tmp_path, photos):
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfid,label\r\nred-003.png,red\r\n")
+    line = b'\xef\xbb\xbf{"id": "green-001.png", "label": "green"}\r\n'
+    (tmp_path / "a.jsonl").write_bytes(line)
+    with open_project(photos) as project:
+        assert project.import_labels(tmp_path / "a.csv").added == 1
+        assert project.import_labels(tmp_path / "a.jsonl").added == 1

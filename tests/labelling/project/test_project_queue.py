@@ -52,6 +52,16 @@ def test_a_lease_that_runs_out_lets_others_have_the_sample(photos):
         assert project.queue.next("bob")[0].sample in held
 
 
+def test_a_clock_that_was_far_ahead_keeps_no_sample_for_ever(photos):
+    clock = Clock(now=1e9)
+    with open_project(photos, clock=clock, lease_seconds=60.0) as project:
+        held = {task.sample for task in project.queue.next("ann", 12)}
+        clock.now -= 5.0
+        assert project.queue.next("bob") == []
+        clock.now -= 3600.0
+        assert project.queue.next("bob")[0].sample in held
+
+
 def test_asking_renews_a_lease(photos):
     clock = Clock()
     with open_project(photos, clock=clock, lease_seconds=60.0) as project:

@@ -209,6 +209,15 @@ def test_confident_disagreement_before_the_label_is_suspicious(project):
     assert statistics.suspicious(project, limit=0) == []
 
 
+def test_what_somebody_else_looked_at_again_is_not_suspicious_any_more(project):
+    pick(project, "red-000.png", "[0.05, 0.05, 0.9]", "margin", 1)
+    project.queue.answer("ann", "red-000.png", ["red"])
+    assert len(statistics.suspicious(project)) == 1
+    project.change_settings(overlap=1)
+    project.queue.answer("bob", "red-000.png", ["red"])
+    assert statistics.suspicious(project) == []
+
+
 def test_an_empty_project_has_empty_statistics(project):
     assert statistics.learning_curve(project) == []
     assert statistics.agreement_with_predictions(project).share is None

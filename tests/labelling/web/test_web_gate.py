@@ -41,6 +41,15 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(pages):
     assert TOKEN not in pages[1].get("/").text
 
 
+@pytest.mark.parametrize(
+    "other", [b'seen={"a": 1}', b"two words=1", b"caf\xe9=1", b'open="', b"=", b"alone"]
+)
+def test_cookies_of_other_programs_on_this_machine_lock_nobody_out(pages, other):
+    own = f"steepest={TOKEN}".encode()
+    for cookies in (other + b"; " + own, own + b"; " + other):
+        assert stranger(pages[1]).get("/", headers={"cookie": cookies}).status_code == 200
+
+
 def test_a_ticket_opens_once(pages):
     gate: Gate = pages[1].app
     ticket = gate.issue_ticket()

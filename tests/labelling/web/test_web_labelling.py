@@ -194,6 +194,15 @@ def test_what_cannot_be_understood_is_refused_in_one_line_and_changes_nothing(ph
         assert project.progress().labelled == 0
 
 
+@pytest.mark.parametrize("address", ["/again", "/history"])
+@pytest.mark.parametrize("before", ["-1", "x", str(1 << 63), "9" * 40])
+def test_numbers_that_no_answer_has_are_refused_in_one_line(photos, address, before):
+    with open_pages(photos) as (_, client):
+        answer = client.get(address, params={"before": before})
+        assert answer.status_code == 422
+        assert is_one_line(answer.text)
+
+
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe\x00", b"--x\r\n", b"sample=%ff%fe&label=%00"])
 @pytest.mark.parametrize(
     "kind",

@@ -68,8 +68,13 @@ def label_table(folder: LoopFolder, pool: Pool) -> str:
 
 
 def _table(rows: Iterable[Sequence[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    text, rows = io.StringIO(), list(rows)
+    # By itself, the writer leaves a carriage return without quotes, and that ends a row.
+    odd = any("\r" in str(cell) for row in rows for cell in row)
+    table = csv.writer(
+        text, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+    )
+    table.writerows(rows)
     return text.getvalue()
 
 

@@ -110,7 +110,8 @@ class Answering(History):
             WHERE c.image = ? AND c.annotator = ?""",
             (number, annotator),
         ).fetchone()
-        first = before is None or before["kind"] == "skip"
+        # Who answers after a file corrects or confirms it.
+        first = (before is None or before["kind"] == "skip") and not image["imported"]
         kind: Kind = "skip" if labels is None else "label" if first else "relabel"
         batch, version, said, probability = _shown(connection, number, annotator, settings)
         added = connection.execute(

@@ -77,9 +77,14 @@ def export_labels(
 
 def _csv_text(rows: Sequence[Row]) -> str:
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
+    # By itself, the writer leaves a carriage return without quotes, and that ends a row.
+    odd = any("\r" in sample for sample, _ in rows)
+    table = csv.writer(
+        text, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+    )
     table.writerow(["id", "label"])
-    table.writerows([sample, SEPARATOR.join(labels)] for sample, labels in rows)
+    # An empty cell would read as "not labelled yet".
+    table.writerows([sample, SEPARATOR.join(labels) or SEPARATOR] for sample, labels in rows)
     return text.getvalue()
 
 

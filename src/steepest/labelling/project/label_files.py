@@ -62,8 +62,8 @@ def _read_csv(path: Path, classes: ClassList) -> Iterator[Given]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file)
         names = rows.fieldnames or []
-        if "id" not in names or "label" not in names:
-            raise InputError(f"{path}, line 1: the columns id and label are needed")
+        if any(names.count(name) != 1 for name in ("id", "label")):
+            raise InputError(f"{path}, line 1: the columns id and label are needed, each once")
         while True:
             where = f"{path}, line {rows.line_num + 1}"
             try:
@@ -73,14 +73,18 @@ def _read_csv(path: Path, classes: ClassList) -> Iterator[Given]:
             if row is None:
                 return
             sample, label = row["id"], row["label"]
-            if sample is None or label is None:
-                raise InputError(f"{where}: the row is too short")
-            several = label.split(SEPARATOR) if label else []
+            if None in row or None in row.values():
+                short = "short" if None in row.values() else "long; put names with commas in quotes"
+                raise InputError(f"{where}: the row is too {short}")
+            if not label:
+                none = f", or write {SEPARATOR} for none of them" if classes.multi_label else ""
+                raise InputError(f"{where}: no label; leave the row out{none}")
+            several = [name for name in label.split(SEPARATOR) if name]
             yield where, sample, several if classes.multi_label else [label]
 
 
 def _read_jsonl(path: Path, _classes: ClassList) -> Iterator[Given]:
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue

@@ -56,8 +56,12 @@ class Queue(Answering):
             raise InputError(f"count is {count}; ask for 1 to {_MOST_AT_ONCE} samples")
         settings, now = self._settings(), self._clock()
         with self._store.writing() as connection:
-            connection.execute("DELETE FROM assignments WHERE expires <= ?", (now,))
             expires = now + settings.lease_seconds
+            # One that ends too far ahead was given out by a clock that was wrong then.
+            connection.execute(
+                "DELETE FROM assignments WHERE expires <= ? OR expires > ?",
+                (now, expires + settings.lease_seconds),
+            )
             connection.execute(
                 "UPDATE assignments SET expires = ? WHERE annotator = ?", (expires, annotator)
             )

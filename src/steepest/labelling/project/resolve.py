@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 IMPORTED_BY = "import"
-"""Who gave the labels that came out of a file; such an image waits for nobody."""
+"""Who gave the labels that came out of a file; such an image waits for nobody.
+
+What a person says about it holds instead: otherwise one person alone could never correct a file.
+"""
 
 _OPEN = "missing = 0 AND unreadable IS NULL AND imported = 0 AND votes < ?"
 
@@ -20,15 +23,17 @@ def refresh(connection: sqlite3.Connection, image: int, *, overlap: int, multi_l
         WHERE c.image = ?""",
         (image,),
     ).fetchall()
-    votes = [row["labels"] for row in rows if row["labels"] is not None]
-    imported = any(row["annotator"] == IMPORTED_BY and row["labels"] is not None for row in rows)
+    given = [row for row in rows if row["labels"] is not None]
+    people = [row["labels"] for row in given if row["annotator"] != IMPORTED_BY]
+    votes = people or [row["labels"] for row in given]
+    imported = len(people) < len(given)
     labels = decide(votes, multi_label=multi_label)
     connection.execute(
         "UPDATE images SET votes = ?, skips = ?, imported = ?, labels = ?, disputed = ? "
         "WHERE number = ?",
         (
             len(votes),
-            len(rows) - len(votes),
+            len(rows) - len(given),
             int(imported),
             labels,
             int(bool(votes) and labels is None),

@@ -136,6 +136,10 @@ class Trainer:
         while not self._stopping.is_set():
             self._wake.clear()
             try:
+                if self.state().status == "running":
+                    # Its process ended when there was no room to note that.
+                    with self._store.writing() as connection:
+                        interrupt(connection, self._clock())
                 if self.state().status == "wanted":
                     self._train()
                     continue

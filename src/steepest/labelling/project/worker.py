@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import torch
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
     try:
         run_round(store, photos, token)
     except Exception as error:  # noqa: BLE001 - the page shows it, whatever it is
+        traceback.print_exc()  # into the log
         _note_failure(store, token, error)
         return 1
     finally:
@@ -58,7 +60,8 @@ def _note_failure(store: Store, token: str, error: Exception) -> None:
 
 
 def _end_with_parent() -> None:
-    while sys.stdin.buffer.read(1 << 16):
+    # Not by sys.stdin: a thread that waits in it makes the interpreter abort when it ends.
+    while os.read(sys.stdin.fileno(), 1 << 16):
         pass
     os._exit(_ORPHANED)
 

@@ -7,10 +7,10 @@ import ipaddress
 import secrets
 import socket
 import threading
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -165,11 +165,8 @@ def _same(right: str, given: str) -> bool:
 
 
 def _read_cookie(header: str, name: str) -> str:
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
+    """Return a cookie; those of other programs on this machine may be malformed."""
+    return cookie_parser(header).get(name, "")
 
 
 def _refuse(status: int, line: str) -> Response:

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from steepest.errors import InputError
 from steepest.labelling.project import Answer, Pick, Prediction, Task
+from steepest.labelling.web.list_pages import Before
 from steepest.labelling.web.progress_pages import panel_values
 from steepest.labelling.web.room import Annotator, Here, Room, Visitor
 
@@ -69,7 +70,7 @@ def grid(room: Here, who: Annotator) -> HTMLResponse:
 def again(
     room: Here,
     who: Annotator,
-    before: Annotated[int | None, Query()] = None,
+    before: Before = None,
 ) -> HTMLResponse:
     """Show the answer that this person gave before."""
     found = room.project.queue.history(who, limit=1, before=before)

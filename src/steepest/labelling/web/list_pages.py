@@ -12,6 +12,9 @@ from steepest.labelling.web.room import Annotator, Here
 router = APIRouter()
 
 PAGE = 48
+Before = Annotated[int | None, Query(ge=0, lt=1 << 63)]
+"""A number of an answer, as the store can hold it."""
+
 State = Literal["labelled", "open", "skipped", "disputed", "unreadable", "missing"]
 
 
@@ -32,7 +35,7 @@ def review(room: Here, who: Annotator) -> HTMLResponse:
 def history(
     room: Here,
     who: Annotator,
-    before: Annotated[int | None, Query()] = None,
+    before: Before = None,
     *,
     everybody: bool = False,
 ) -> HTMLResponse:

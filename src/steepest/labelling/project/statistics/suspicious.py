@@ -40,7 +40,7 @@ def suspicious(project: Project, *, limit: int = 50, margin: float = 0.3) -> lis
     """Return labels that models doubt, the most doubtful first.
 
     Each sample is judged by the latest model that did not train on its label. One that somebody
-    labelled again is not listed: it was looked at twice.
+    labelled again, or more people than were asked, is not listed: it was looked at twice.
 
     Args:
         project: Whose labels.
@@ -54,7 +54,7 @@ def suspicious(project: Project, *, limit: int = 50, margin: float = 0.3) -> lis
         raise InputError(f"margin is {margin}; use 0 to 1")
     with project.store.reading() as connection:
         classes = ClassList.load(connection, multi_label=project.settings.multi_label)
-        rows = connection.execute(_OPINIONS).fetchall()
+        rows = connection.execute(_OPINIONS, (project.settings.overlap,)).fetchall()
     found = [doubt for row in rows if (doubt := _judge(row, classes)) is not None]
     strong = [d for d in found if d.probability - d.label_probability >= margin]
     strong.sort(key=lambda d: (d.label_probability - d.probability, d.sample))
@@ -69,7 +69,7 @@ _OPINIONS = """SELECT i.id, i.labels, o.source, o.probabilities, max(o.version) 
         SELECT p.image, b.version, 'pick', p.predicted FROM picks p
         JOIN batches b ON b.number = p.batch WHERE b.version IS NOT NULL
     ) o JOIN images i ON i.number = o.image
-    WHERE i.labels IS NOT NULL AND NOT EXISTS (
+    WHERE i.labels IS NOT NULL AND i.votes <= ? AND NOT EXISTS (
         SELECT 1 FROM current c JOIN answers a ON a.number = c.answer
         WHERE c.image = i.number AND a.kind = 'relabel')
     GROUP BY i.number"""

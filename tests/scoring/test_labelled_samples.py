@@ -1,0 +1,71 @@
+"""Which samples are labelled, said by ids, by targets or by a pool of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import steepest
+from steepest.errors import InputError
+from steepest.strategies import Support
+
+POOL = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
+KNOWN = {1: 0, 4: 1, 9: 2}
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return nn.Linear(4, 3)
+
+
+def choose(model, k=3, strategy="core-set", **more):
+    return steepest.select(model, POOL, k, strategy, progress=False, **more)
+
+
+@pytest.mark.parametrize("strategy", ["core-set", "isal", "margin"])
+def test_targets_of_candidates_are_refused(model, strategy):
+    everyone = Support(targets={i: i % 3 for i in range(12)})
+    with pytest.raises(InputError, match=r"a target of sample \d+, which labelled= does not name"):
+        choose(model, strategy=strategy, labelled=KNOWN, support=everyone)
+
+
+@pytest.mark.parametrize("strategy", ["core-set", "isal", "random"])
+def test_samples_with_targets_are_labelled_and_not_chosen(model, strategy):
+    said = choose(model, 9, strategy, support=Support(targets=KNOWN), labelled=KNOWN)
+    meant = choose(model, 9, strategy, support=Support(targets=KNOWN))
+    assert meant == said
+    assert not set(meant.ids) & set(KNOWN)
+    with pytest.raises(InputError, match="only 9 samples can be chosen"):
+        choose(model, 10, strategy, support=Support(targets=KNOWN))
+
+
+def test_targets_of_another_pool_say_nothing_of_this_one(model):
+    other = Support(labelled=torch.zeros(2, 4), targets={0: 1, 1: 2})
+    assert len(choose(model, 12, "isal", support=other)) == 12
+
+
+@pytest.mark.parametrize("kind", [iter, set, np.array, torch.tensor, lambda i: map(np.int64, i)])
+def test_labelled_ids_come_in_any_form(model, kind):
+    wanted = choose(model, labelled=[1, 4, 9])
+    assert choose(model, labelled=kind([1, 4, 9])) == wanted
+
+
+def test_features_by_id_are_refused_where_an_id_means_two_samples(model):
+    features = dict(enumerate(POOL))
+    with pytest.raises(InputError, match=r"sample \d is a candidate and one of Support.labelled"):
+        choose(model, support=Support(labelled=torch.zeros(2, 4), features=features))
+    # Without them the rows of two tensors may be numbered alike.
+    assert len(choose(model, support=Support(labelled=torch.zeros(2, 4)))) == 3
+
+
+def test_a_labelled_pool_may_hold_what_is_left_out_of_this_one(model):
+    class Known(torch.utils.data.TensorDataset):
+        ids = (1, 4, 9)
+
+    features = dict(enumerate(POOL))
+    apart = Support(labelled=Known(POOL[[1, 4, 9]]), features=features)
+    inside = choose(model, labelled=KNOWN, support=Support(features=features))
+    assert choose(model, labelled=KNOWN, support=apart) == inside
