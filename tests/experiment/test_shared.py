@@ -90,7 +90,7 @@ def test_first_weights_from_a_file_that_has_changed_are_not_taken(tmp_path, trai
 @pytest.mark.parametrize("damage", ["cut", "empty", "words", "changed"])
 def test_a_damaged_file_costs_time_and_nothing_else(damage, tmp_path, trainings):
     alone = run(tmp_path, "a", quick(loop__cycles=1))
-    path = tmp_path / "shared" / "cycle-000.safetensors"
+    (path,) = (tmp_path / "shared").iterdir()
     whole = path.read_bytes()
     changed = bytes([*whole[:-1], whole[-1] ^ 1])
     path.write_bytes(
@@ -101,15 +101,22 @@ def test_a_damaged_file_costs_time_and_nothing_else(damage, tmp_path, trainings)
     assert path.read_bytes() != changed
 
 
+def test_trainings_of_different_models_lie_side_by_side(tmp_path, trainings):
+    plain, thinned = "margin", "mc-dropout"
+    for number, name in enumerate([plain, thinned, plain, thinned]):
+        run(tmp_path, str(number), quick(loop__cycles=1, strategy__name=name))
+    assert len(trainings) == 2
+
+
 def test_a_model_that_does_not_take_the_weights_is_left_as_it_was(tmp_path):
     path = tmp_path / "cycle.safetensors"
     SharedCycle(path, "key").save(torch.nn.Linear(3, 2), Cost(seconds=1.0, peak_bytes=2))
     other = torch.nn.Linear(3, 4)
     before = {name: value.clone() for name, value in other.state_dict().items()}
     assert SharedCycle(path, "key").load(other, torch.device("cpu")) is None
-    assert SharedCycle(path, "other key").load(torch.nn.Linear(3, 2), torch.device("cpu")) is None
+    assert SharedCycle(path, "key too").load(torch.nn.Linear(3, 2), torch.device("cpu")) is None
     assert all(torch.equal(before[name], value) for name, value in other.state_dict().items())
-    with safe_open(path, framework="pt") as file:
+    with safe_open(SharedCycle(path, "key").path, framework="pt") as file:
         about = json.loads(file.metadata()["steepest"])
     assert about["cost"] == {"seconds": 1.0, "peak_bytes": 2, "epochs": None, "shared": False}
 

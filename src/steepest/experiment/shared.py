@@ -45,12 +45,14 @@ class SharedCycle:
     """The trained weights of one seed's first cycle, on disk.
 
     Args:
-        path: The file; it may not be there yet, or be of something else.
+        path: The file, before the beginning of the key is added to its name; it may not be there
+            yet, or be of something else.
         key: What tells this training from others.
     """
 
     def __init__(self, path: Path, key: str) -> None:
-        self.path = path
+        # Strategies that ask for other models, such as dropout, share a training of their own.
+        self.path = path.with_stem(f"{path.stem}-{key[:8]}")
         self._key = key
 
     def load(self, model: nn.Module, device: torch.device) -> Cost | None:
