@@ -181,8 +181,14 @@ def test_a_plan_that_is_not_there_is_told(tmp_path):
 
 def test_the_example_is_a_plan_of_presets():
     plan = read_plan(EXAMPLE)
-    assert [group.name for group in plan.groups] == ["warm", "cold", "other-norm"]
-    assert [len(group.below(Path("x")).runs) for group in plan.groups] == [15, 3, 2]
+    assert [group.name for group in plan.groups] == [
+        "warm",
+        "cold",
+        "other-norm",
+        "compared-with",
+    ]
+    # Random is always in.
+    assert [len(group.below(Path("x")).runs) for group in plan.groups] == [21, 3, 2, 7]
     assert all(g.config.training.amp and g.config.training.compile for g in plan.groups)
     options = [run.config.strategy.options for run in plan.groups[2].below(Path("x")).runs]
     assert options == [{"norm": "l2"}, {}]

@@ -11,7 +11,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from steepest.cli.arguments import add_quiet
+from steepest.cli.arguments import add_config, add_quiet, config_of
 from steepest.cli.bench_run import run_bench
 
 NAME = "cycle"
@@ -20,20 +20,12 @@ HELP = "seconds of training and choosing of every strategy in one cycle"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("config", metavar="CONFIG_OR_PRESET", help="a TOML file, or a preset")
+    add_config(parser)
     parser.add_argument(
         "--strategies",
-        action="append",
-        default=[],
-        metavar="A,B",
-        help="names, or LABEL=NAME(OPTION=VALUE,...) (default: all)",
+        metavar="A,B,C",
+        help="names, or LABEL=NAME(OPTION=VALUE,...), separated by commas (default: all)",
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting"
-    )
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument("--fast", dest="variant", action="store_const", const="fast")
-    size.add_argument("--smoke", dest="variant", action="store_const", const="smoke")
     parser.add_argument(
         "--runs", type=Path, required=True, metavar="DIR", help="the folder for the runs"
     )
@@ -45,14 +37,13 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.bench.cycle import CycleBench
     from steepest.bench.cycle_table import describe_cycle
-    from steepest.experiment.config import load_config
     from steepest.experiment.variants import parse_variants
     from steepest.files import check_writable
     from steepest.progress import show_progress
     from steepest.strategies import names
 
-    config = load_config(arguments.config, arguments.set, arguments.variant)
-    variants = parse_variants(arguments.strategies or names())
+    config = config_of(arguments)
+    variants = parse_variants([arguments.strategies] if arguments.strategies else names())
     out: Path | None = arguments.out
     if out is not None:
         check_writable(out)

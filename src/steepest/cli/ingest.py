@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.folder import LABELS, LoopFolder
+from steepest.labelling.exchange.folder import LABELS, SERVER, LoopFolder
 from steepest.labelling.exchange.ingest import FORMATS, Ingested, ingest
 
 NAME = "ingest"
@@ -42,6 +42,9 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if not arguments.who.strip():
         raise InputError("--who is empty; name the person or program that labelled")
+    if arguments.who.startswith(SERVER):
+        # A pull would take such a label back that has no annotation there.
+        raise InputError(f"--who {arguments.who}: names from {SERVER} on are a server's own")
     folder = LoopFolder.open(arguments.run)
     done = ingest(
         arguments.file,

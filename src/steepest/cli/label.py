@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,6 +131,7 @@ def execute(arguments: argparse.Namespace) -> int:
     classes = [name.strip() for name in arguments.classes.split(",") if name.strip()]
     place = arguments.project or arguments.photos / ".steepest"
     settings = _settings_of(arguments, place)
+    _check_beginning(place, classes, settings)
     with listen(host, arguments.port) as listener:
         if not arguments.photos.is_dir():
             raise InputError(f"{arguments.photos}: no such folder")
@@ -198,11 +200,23 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     return merge_settings(present, from_table(Settings, {**before, **given}))
 
 
+def _check_beginning(place: Path, classes: Sequence[str], settings: Settings) -> None:
+    """Refuse too few classes before a project is made: what it is begun with stays."""
+    from steepest.labelling.project.store import FILE_NAME
+
+    if not (place / FILE_NAME).is_file():
+        _check_classes(classes, settings)
+
+
+def _check_classes(names: Sequence[str], settings: Settings) -> None:
+    least = 1 if settings.multi_label else 2
+    if len(set(names)) < least:
+        raise InputError(f"give at least {least} classes, such as --classes cat,dog")
+
+
 def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     """Take in first labels, and refuse a project with nothing to choose from."""
-    least = 1 if project.settings.multi_label else 2
-    if len(project.classes()) < least:
-        raise InputError(f"give at least {least} classes, such as --classes cat,dog")
+    _check_classes(project.classes(), project.settings)
     if not project.scan.total:
         raise InputError(f"{arguments.photos}: no images in there")
     found = project.scan

@@ -12,7 +12,7 @@ from torch import nn
 
 from steepest.errors import InputError
 from steepest.files import write_atomically
-from steepest.labelling.exchange.export import CONFIG, export_text
+from steepest.labelling.exchange.export import CONFIG, check_taken_in, export_text
 from steepest.labelling.exchange.folder import LoopFolder, Settings, read_names, read_settings
 from steepest.labelling.exchange.guesses import guess
 from steepest.labelling.exchange.next_round import take_round
@@ -67,6 +67,10 @@ def choose_round(
     guess(model, samples, samples.ids[:1], words)
     ids = list(samples.ids)
     folder = LoopFolder.find(arguments.run, ids, settings)
+    if arguments.export is not None and arguments.out is not None:
+        known = read_settings(arguments.run) is not None
+        present = folder.read_pool() if known else Pool.create(ids)
+        check_taken_in(arguments.export, arguments.out, folder, present)
     made, number, again = take_round(
         folder,
         ids,
