@@ -55,7 +55,8 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         random_state: A whole number that decides every draw.
 
     Attributes:
-        estimator_: The fitted estimator; there is none while nothing is labelled.
+        estimator_: The fitted estimator; there is none while nothing is labelled. One that
+            cannot learn a single class is stood in for by a ``DummyClassifier`` so long.
         classes_: The classes that it knows.
         X_: The pool.
         y_: Labels [N]; None where there is none.
@@ -96,7 +97,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             InputError: If there is not one label or mark for each sample.
         """
         self.X_, count = _indexable(X)
-        self.y_ = read_labels(y, count, self.unlabelled)
+        self.y_ = _check_kinds(read_labels(y, count, self.unlabelled))
         self.skipped_ = np.zeros(len(self.y_), dtype=bool)
         self.teachings_ = 0
         self._refit()
@@ -136,7 +137,9 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         rows = _check_rows(indices, len(self.y_))
         given = read_labels(labels, len(rows), self.unlabelled)
         refused = np.array([label is None for label in given], dtype=bool)
-        self.y_[rows] = given
+        changed = self.y_.copy()
+        changed[rows] = given
+        self.y_ = _check_kinds(changed)
         self.skipped_[rows] = refused
         self.teachings_ += 1
         self._refit()
@@ -171,7 +174,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if len(rows) == 0:
             return
         known = np.array(self.y_[rows].tolist())
-        self.estimator_ = clone(self.estimator).fit(rows_of(self.X_, rows), known)
+        self.estimator_ = _fit(self.estimator, rows_of(self.X_, rows), known)
         self.classes_ = getattr(self.estimator_, "classes_", np.unique(known))
         if hasattr(self.estimator_, "n_features_in_"):
             self.n_features_in_ = self.estimator_.n_features_in_
@@ -216,6 +219,18 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return self.estimator_.predict_proba(rows_of(self.X_, ids))
 
 
+def _fit(estimator: Any, rows: Any, known: npt.NDArray[Any]) -> Any:  # noqa: ANN401
+    """Fit a clone; the first labels may well be of one class, which many cannot learn."""
+    try:
+        return clone(estimator).fit(rows, known)
+    except ValueError as error:
+        if len(np.unique(known)) > 1 or "class" not in str(error):
+            raise
+        from sklearn.dummy import DummyClassifier
+
+        return DummyClassifier().fit(rows, known)
+
+
 def _indexable(samples: Any) -> tuple[Any, int]:  # noqa: ANN401
     """Return samples in a form that has rows, and how many."""
     if hasattr(samples, "tocsr"):
@@ -231,10 +246,18 @@ def _indexable(samples: Any) -> tuple[Any, int]:  # noqa: ANN401
 def _check_rows(indices: Any, count: int) -> npt.NDArray[np.intp]:  # noqa: ANN401
     rows = np.atleast_1d(np.asarray(indices))
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or len(set(rows.tolist())) != len(rows):
-        raise InputError(f"indices {indices!r} are no distinct row numbers")
+        raise InputError("indices must be distinct row numbers, and no mask")
     if len(rows) and not 0 <= rows.min() <= rows.max() < count:
         raise InputError(f"indices must be rows of the pool, 0 to {count - 1}")
     return rows.astype(np.intp)
+
+
+def _check_kinds(labels: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+    """Refuse texts beside numbers: as an array, all of them would become texts."""
+    texts = {isinstance(label, str) for label in labels if label is not None}
+    if len(texts) > 1:
+        raise InputError("some labels are texts and others numbers: use one kind")
+    return labels
 
 
 def _numbers(samples: Any) -> npt.NDArray[np.float64] | None:  # noqa: ANN401

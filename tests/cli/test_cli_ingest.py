@@ -45,6 +45,28 @@ def pool_of(workshop):
     return Pool.replay(workshop / "loop" / "pool.jsonl")
 
 
+@pytest.mark.parametrize("format_", ["csv", "jsonl"])
+def test_labels_that_were_not_taken_in_are_never_written_over(workshop, capsys, format_):
+    out = f"sheet.{format_}"
+    words = ("--class-names", NAMES, "--export", format_)
+    assert select(capsys, *words, out=out).code == 0
+    assert select(capsys, *words, out=out).code == 0
+    sheet = workshop / out
+    empty, filled = (",,,1,", ",owl,,1,") if format_ == "csv" else ("null", '"owl"')
+    sheet.write_text(sheet.read_text().replace(empty, filled, 1))
+    written = sheet.read_bytes()
+    assert b"owl" in written
+    for more in ((), ("--more",)):
+        assert_one_line(select(capsys, *words, *more, out=out), f"steepest ingest {out} --run loop")
+    assert sheet.read_bytes() == written
+    assert run_here(capsys, "ingest", out, "--run", "loop").code == 0
+    assert select(capsys, *words, out=out).code == 0
+    assert b"owl" not in sheet.read_bytes()
+    sheet.write_text("half of a tab")
+    assert_one_line(select(capsys, *words, out=out), "may hold labels")
+    assert sheet.read_text() == "half of a tab"
+
+
 def test_two_rounds_of_the_loop(workshop, capsys):
     begin(capsys)
     first = fill_in(workshop / "sheet.csv")
@@ -190,7 +212,8 @@ def test_a_loop_that_is_none_is_one_line(workshop, capsys):
     (workshop / "other" / "config.json").write_text("{}")
     assert_one_line(run_here(capsys, "ingest", "l.csv", "--run", "other"), "something else")
     begin(capsys)
-    assert_one_line(run_here(capsys, "ingest", "l.csv", "--run", "loop", "--who", " "), "--who")
+    for who in (" ", "label-studio:ana"):
+        assert_one_line(run_here(capsys, "ingest", "l.csv", "--run", "loop", "--who", who), "--who")
     told = run_here(capsys, "ingest", "l.csv", "--run", "loop", "--background", "cat")
     assert told.code == 0
     told = run_here(capsys, "ingest", "l.csv", "--run", "loop", "--coco", "m.json")

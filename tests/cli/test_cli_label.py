@@ -78,7 +78,7 @@ def test_first_labels_are_taken_in(served, photos, tmp_path, capsys):
 def test_images_that_are_gone_are_counted_at_every_start(served, photos, capsys):
     words = ["label", str(photos), "--no-browser"]
     assert main([*words, "--classes", "cat,dog"]) == 0
-    assert "gone" not in capsys.readouterr().out
+    assert "known ones" not in capsys.readouterr().out
     min(photos.glob("*.png")).unlink()
     for _ in range(2):
         assert main(words) == 0
@@ -111,12 +111,22 @@ def test_mistakes_are_said_in_one_line(served, photos, tmp_path, capsys):
     assert "entropy" in refusal(capsys, photos, *two, "--strategy", "entropi")
     assert "small-cnn" in refusal(capsys, photos, *two, "--model", "small-cn")
     assert "no such file of weights" in refusal(capsys, photos, *two, "--weights", "no.pt")
+    assert "no such file of weights" in refusal(capsys, photos, *two, "--set", "weights=5")
     assert "lease_seconds" in refusal(capsys, photos, *two, "--set", "lease_second=3")
     assert "overlap" in refusal(capsys, photos, *two, "--overlap", "0")
     assert "does not exist" in refusal(capsys, photos, *two, "--port", "70000")
     assert "cannot be" in refusal(capsys, photos, *two, "--labels", tmp_path / "no.csv")
     (tmp_path / "empty").mkdir()
     assert "no images" in refusal(capsys, tmp_path / "empty", *two)
+
+
+def test_a_command_that_names_too_few_classes_begins_nothing(served, photos, capsys):
+    assert "at least 2 classes" in refusal(capsys, photos, "--classes", "cat,cat", "--seed", "3")
+    assert "at least 1 classes" in refusal(capsys, photos, "--multi-label")
+    assert not (photos / ".steepest").exists()
+    assert main(["label", str(photos), "--classes", "dog,owl", "--no-browser"]) == 0
+    assert served["classes"] == ("dog", "owl")
+    assert (served["settings"].seed, served["settings"].multi_label) == (0, False)
 
 
 def test_what_is_set_once_cannot_be_changed(served, photos, capsys):

@@ -121,6 +121,31 @@ def test_one_class_alone_is_not_enough_for_a_strategy():
     assert learner.selection_.strategy == "random"
 
 
+def test_a_classifier_that_cannot_learn_one_class_goes_on_when_there_are_two():
+    learner = ActiveLearner(LogisticRegression(), start="random")
+    learner.fit(ROWS, np.full(90, -1))
+    learner.teach(learner.query(3), ["cat"] * 3)
+    assert set(learner.predict(ROWS)) == {"cat"}
+    learner.teach(learner.query(3), ["dog"] * 3)
+    assert learner.selection_.strategy == "random"
+    assert isinstance(learner.estimator_, LogisticRegression)
+    assert learner.query(2).shape == (2,)
+    assert learner.selection_.strategy == "margin"
+    broken = np.full_like(ROWS, np.nan)
+    with pytest.raises(ValueError, match="NaN"):
+        ActiveLearner(LogisticRegression()).fit(broken, np.where(np.arange(90) < 3, 1, -1))
+
+
+def test_labels_of_another_kind_are_refused_and_change_nothing():
+    learner = ActiveLearner(LogisticRegression()).fit(ROWS, FEW)
+    with pytest.raises(InputError, match="some labels are texts and others numbers"):
+        learner.teach([20, 21], ["cat", None])
+    assert learner.y_[20] is None
+    assert not learner.skipped_[21]
+    with pytest.raises(InputError, match="use one kind"):
+        ActiveLearner(LogisticRegression()).fit(ROWS, ["cat", 1, *[None] * 88])
+
+
 def test_skipped_rows_are_not_asked_for_again_and_labels_can_be_corrected():
     learner = ActiveLearner(LogisticRegression()).fit(ROWS, FEW)
     first, second = learner.query(2)
@@ -156,6 +181,7 @@ def test_rows_of_texts_need_features_that_are_given():
         (lambda a: a.fit(ROWS, np.array(["a", "-1"] * 45)), "dtype object"),
         (lambda a: a.fit(ROWS[:0], CLASSES[:0]), "empty"),
         (lambda a: a.teach([0, 0], [1, 1]), "distinct"),
+        (lambda a: a.teach(np.ones(90, dtype=bool), np.ones(90)), "no mask"),
         (lambda a: a.teach([90], [1]), "0 to 89"),
         (lambda a: a.teach([1.5], [1]), "row numbers"),
         (lambda a: a.set_params(strategy="entropy-gradnorm").query(2), "gradients"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from steepest.bench.storage import load_result, save_result
+from steepest.bench.storage import Stored, load_result
 
 SCHEMA = 1
 
@@ -42,7 +42,7 @@ class CycleMeasurement:
 
 
 @dataclass(frozen=True)
-class CycleResult:
+class CycleResult(Stored):
     """A whole run of ``steepest bench cycle``.
 
     Attributes:
@@ -64,14 +64,6 @@ class CycleResult:
     seed: int
     complete: bool
     measurements: tuple[CycleMeasurement, ...]
-
-    def save(self, path: Path) -> None:
-        """Write the result as JSON.
-
-        Raises:
-            InputError: If the file cannot be written.
-        """
-        save_result(self, path)
 
 
 def read_cycle_result(path: Path) -> CycleResult:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from steepest.bench.ranking import Agreement
-from steepest.bench.storage import load_result, save_result
+from steepest.bench.storage import Stored, load_result
 from steepest.gradnorm import Precision
 
 SCHEMA = 1
@@ -36,7 +36,7 @@ class PrecisionMeasurement:
 
 
 @dataclass(frozen=True)
-class PrecisionResult:
+class PrecisionResult(Stored):
     """A whole run of ``steepest bench precision``.
 
     Attributes:
@@ -78,14 +78,6 @@ class PrecisionResult:
     seed: int
     complete: bool
     precisions: tuple[PrecisionMeasurement, ...]
-
-    def save(self, path: Path) -> None:
-        """Write the result as JSON.
-
-        Raises:
-            InputError: If the file cannot be written.
-        """
-        save_result(self, path)
 
 
 def read_precision_result(path: Path) -> PrecisionResult:

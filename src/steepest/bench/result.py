@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from steepest.bench.storage import load_result, save_result
+from steepest.bench.storage import Stored, load_result
 
 SCHEMA = 1
 
@@ -97,7 +97,7 @@ class WorkloadResult:
 
 
 @dataclass(frozen=True)
-class BenchResult:
+class BenchResult(Stored):
     """A whole run of ``steepest bench gradnorm``.
 
     Attributes:
@@ -125,14 +125,6 @@ class BenchResult:
     seed: int
     complete: bool
     workloads: tuple[WorkloadResult, ...]
-
-    def save(self, path: Path) -> None:
-        """Write the result as JSON.
-
-        Raises:
-            InputError: If the file cannot be written.
-        """
-        save_result(self, path)
 
 
 def read_result(path: Path) -> BenchResult:

@@ -13,6 +13,18 @@ from steepest.tables import from_table, to_table
 T = TypeVar("T")
 
 
+class Stored:
+    """A result that can be written to a file."""
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON.
+
+        Raises:
+            InputError: If the file cannot be written.
+        """
+        save_result(self, path)
+
+
 def save_result(result: object, path: Path) -> None:
     """Write a dataclass as JSON.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from steepest.bench.storage import load_result, save_result
+from steepest.bench.storage import Stored, load_result
 
 SCHEMA = 1
 
@@ -43,7 +43,7 @@ class StrategyMeasurement:
 
 
 @dataclass(frozen=True)
-class StrategiesResult:
+class StrategiesResult(Stored):
     """A whole run of ``steepest bench strategies``.
 
     Attributes:
@@ -73,14 +73,6 @@ class StrategiesResult:
     seed: int
     complete: bool
     measurements: tuple[StrategyMeasurement, ...]
-
-    def save(self, path: Path) -> None:
-        """Write the result as JSON.
-
-        Raises:
-            InputError: If the file cannot be written.
-        """
-        save_result(self, path)
 
 
 def read_strategies_result(path: Path) -> StrategiesResult:

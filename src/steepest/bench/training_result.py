@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from steepest.bench.storage import load_result, save_result
+from steepest.bench.storage import Stored, load_result
 
 SCHEMA = 1
 
@@ -42,7 +42,7 @@ class TrainingMeasurement:
 
 
 @dataclass(frozen=True)
-class TrainingResult:
+class TrainingResult(Stored):
     """A whole run of ``steepest bench training``.
 
     Attributes:
@@ -80,14 +80,6 @@ class TrainingResult:
     seed: int
     complete: bool
     measurements: tuple[TrainingMeasurement, ...]
-
-    def save(self, path: Path) -> None:
-        """Write the result as JSON.
-
-        Raises:
-            InputError: If the file cannot be written.
-        """
-        save_result(self, path)
 
 
 def read_training_result(path: Path) -> TrainingResult:

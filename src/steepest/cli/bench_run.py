@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from steepest.errors import InputError
+
 _INTERRUPTED = 130
 
 
@@ -29,6 +31,23 @@ class Bench(Protocol[Known_co]):
 
     def result(self) -> Known_co:
         """Return what is known so far."""
+
+
+def given(value: int | None, default: int) -> int:
+    """Return what was given, or the default; 0 is given too."""
+    return default if value is None else value
+
+
+def read_numbers(text: str, option: str) -> tuple[int, ...]:
+    """Read numbers separated by commas; what is said twice counts once.
+
+    Raises:
+        InputError: Naming the option.
+    """
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError as error:
+        raise InputError(f"{option} {text!r}: give numbers separated by commas") from error
 
 
 def run_bench(bench: Bench[Result], describe: Callable[[Result], str], out: Path | None) -> int:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steepest.cli.arguments import add_quiet
-from steepest.cli.bench_run import run_bench
-from steepest.errors import InputError
+from steepest.cli.bench_run import given, read_numbers, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.strategies import Settings
@@ -76,25 +75,14 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         STRATEGIES.get(name)
     return Settings(
         strategies=chosen,
-        pools=_numbers(arguments.pools or (_SMOKE_POOLS if smoke else _POOLS)),
+        pools=read_numbers(arguments.pools or (_SMOKE_POOLS if smoke else _POOLS), "--pools"),
         device=choose_device("cpu" if smoke else arguments.device),
-        threads=_given(arguments.threads, 1 if smoke else torch.get_num_threads()),
+        threads=given(arguments.threads, 1 if smoke else torch.get_num_threads()),
         features=arguments.features,
         classes=arguments.classes,
-        labelled=_given(arguments.labelled, _SMOKE_LABELLED if smoke else _LABELLED),
-        k=_given(arguments.k, _SMOKE_K if smoke else _K),
+        labelled=given(arguments.labelled, _SMOKE_LABELLED if smoke else _LABELLED),
+        k=given(arguments.k, _SMOKE_K if smoke else _K),
         limit_seconds=arguments.limit,
         seed=arguments.seed,
         command=shlex.join(["steepest", *sys.argv[1:]]),
     )
-
-
-def _given(value: int | None, default: int) -> int:
-    return default if value is None else value
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError as error:
-        raise InputError(f"--pools {text!r}: give numbers separated by commas") from error

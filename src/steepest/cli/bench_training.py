@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steepest.cli.arguments import add_quiet
-from steepest.cli.bench_run import run_bench
-from steepest.errors import InputError
+from steepest.cli.bench_run import given, read_numbers, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.training import Settings
@@ -94,35 +93,24 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     device = choose_device("cpu" if smoke else arguments.device)
     model = arguments.model or (_SMOKE_MODEL if smoke else _MODEL)
     MODELS.get(model)
-    batch = _given(arguments.batch, _SMOKE_BATCH if smoke else _BATCH)
+    batch = given(arguments.batch, _SMOKE_BATCH if smoke else _BATCH)
     workers = 0 if smoke else min(_MOST_WORKERS, os.cpu_count() or 1)
     load = Workload(
         model,
         batch,
         arguments.precision or ("bf16" if device.type == "cuda" else "fp32"),
-        _given(arguments.size, _SMOKE_SIZE if smoke else _SIZE),
+        given(arguments.size, _SMOKE_SIZE if smoke else _SIZE),
         batch * (2 if smoke else _BATCHES),
-        _given(arguments.workers, workers),
+        given(arguments.workers, workers),
         arguments.seed,
     )
     return Settings(
         load,
         device,
-        _given(arguments.threads, 1 if smoke else torch.get_num_threads()),
+        given(arguments.threads, 1 if smoke else torch.get_num_threads()),
         arguments.seconds,
         2 if smoke and arguments.steps is None else arguments.steps,
-        _numbers(arguments.runs),
-        _given(arguments.rounds, 1 if smoke else 2),
+        read_numbers(arguments.runs, "--runs"),
+        given(arguments.rounds, 1 if smoke else 2),
         shlex.join(["steepest", *sys.argv[1:]]),
     )
-
-
-def _given(value: int | None, default: int) -> int:
-    return default if value is None else value
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError as error:
-        raise InputError(f"--runs {text!r}: give numbers separated by commas") from error

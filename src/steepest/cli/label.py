@@ -185,7 +185,7 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     if str(given.get("model", "")).endswith(_WEIGHTS):
         given.setdefault("weights", given.pop("model"))
     if given.get("weights"):
-        given["weights"] = str(Path(given["weights"]).absolute())
+        given["weights"] = str(Path(str(given["weights"])).absolute())
         if not Path(given["weights"]).is_file():
             raise InputError(f"{given['weights']}: no such file of weights")
     present = None

@@ -58,6 +58,19 @@ def test_a_skip_sets_a_sample_aside_with_its_reason(folder, write):
     assert pool.history("a.png")[-1].reason == "too dark"
 
 
+@pytest.mark.parametrize("box", ["FALSE", "no", "0", ""])
+def test_a_box_that_is_not_ticked_skips_nothing(folder, write, box):
+    done = ingest(write("l.csv", f"id,label,skip\na.png,,{box}\nf.png,cat,{box}\n"), folder)
+    assert (done.new, done.skipped, done.waiting) == (1, 0, 3)
+
+
+def test_a_name_that_cannot_be_written_changes_nothing(folder, write):
+    before = journal(folder)
+    with pytest.raises(InputError, match="not valid Unicode"):
+        ingest(write("l.csv", "id,label\na.png,cat\n"), folder, who="\ud800")
+    assert journal(folder) == before
+
+
 def test_lines_of_json_give_labels_by_name_or_number(folder, write):
     lines = [
         {"id": "a.png", "label": "2"},
@@ -112,9 +125,21 @@ BAD = {
     "truth": ("jsonl", '{"id": "a.png", "label": true}\n', "line 1: True is no class"),
     "several": ("jsonl", '{"id": "a.png", "label": [0, 1]}\n', "line 1: 2 classes"),
     "odd skip": ("jsonl", '{"id": "a.png", "skip": 3}\n', "line 1: skip is 3"),
+    "deep lines": ("jsonl", "[" * 100_000, "line 1: is no JSON"),
+    "no text": (
+        "jsonl",
+        '{"id": "f.png", "label": 0}\n{"id": "a.png", "skip": "\\ud800"}\n',
+        "line 2: reason .* is not valid Unicode",
+    ),
     "no JSON": ("json", "{", "is no JSON"),
+    "deep JSON": ("json", "[" * 100_000, "is no JSON"),
     "no export": ("json", "{}", "no export of Label Studio"),
     "no tasks": ("json", "[]", "holds no tasks"),
+    "no annotations": (
+        "json",
+        '[{"id": 1, "data": {"steepest_id": "a.png"}, "annotations": [1]}]',
+        "task 1: has no list of annotations",
+    ),
     "not ours": ("json", '[{"id": 1, "data": {}, "annotations": []}]', "none of its 1 tasks"),
 }
 

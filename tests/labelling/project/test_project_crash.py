@@ -119,6 +119,38 @@ def test_a_killed_training_is_done_again_and_the_project_lives_on(tmp_path):
         assert any(error and "SIGKILL" in error for error in errors)
 
 
+def test_a_training_process_ends_in_order_and_leaves_its_last_words(tmp_path):
+    photos = make_photos(tmp_path / "photos", 12)
+    missing = str(tmp_path / "none.pt")
+    for weights, code, said in ((None, 0, ""), (missing, 1, "none.pt: no such file")):
+        with open_project(photos, weights=weights, cold_start_images=4, epochs=1) as project:
+            project.trainer.request()
+        command = [sys.executable, "-m", "steepest.labelling.project.worker"]
+        with subprocess.Popen(
+            [*command, str(photos / ".steepest"), str(photos), f"token-{code}"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            words = process.stderr.read()
+            assert process.wait() == code
+        assert words.strip().endswith(said)
+        assert bool(words) == bool(said)
+
+
+def test_a_training_whose_end_could_not_be_noted_keeps_no_other_from_beginning(tmp_path):
+    photos = make_photos(tmp_path / "photos", 12)
+    with open_project(photos, background=True, cold_start_images=4) as project:
+        assert project.trainer.wait(PATIENCE_SECONDS)
+        with project.store.writing() as connection:
+            connection.execute(
+                "INSERT INTO trainings (status, reason, requested_at) VALUES ('running', '', 0)"
+            )
+        project.trainer.request()
+        assert project.trainer.wait(PATIENCE_SECONDS)
+        assert project.trainer.state().last.status == "done"
+
+
 def test_closing_in_the_middle_of_a_training_ends_its_process(tmp_path):
     photos = make_photos(tmp_path / "photos", 24)
     with open_project(photos, epochs=100_000, batch_size=6) as project:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from steepest.errors import PoolError
 from steepest.labelling.exchange.answer import Answer
 from steepest.pool import Pool, State, Verb
-from steepest.pool.values import Label
+from steepest.pool.values import Label, check_text
 from steepest.seeds import SampleId
 
 _ORDER = (Verb.UNLABEL, Verb.LABEL, Verb.RELABEL, Verb.SKIP, Verb.QUERY)
@@ -52,6 +52,7 @@ def plan(
 
     Raises:
         PoolError: If an answer contradicts the pool and may not change it.
+        InputError: If a person's name cannot be written.
     """
     changes: list[Change] = []
     for answer in answers:
@@ -62,6 +63,7 @@ def plan(
             continue
         if settled and not may_change(answer.id):
             raise PoolError(_contradiction(answer, present, say))
+        check_text(answer.who or who, "name")
         changes += _steps(answer, state, answer.who or who)
     return changes
 

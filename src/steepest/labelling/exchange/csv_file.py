@@ -15,6 +15,8 @@ from steepest.labelling.exchange.text import read_text
 from steepest.pool import Pool
 
 _SEPARATORS = (",", ";", "\t")
+_NOT_SKIPPED = frozenset({"false", "no", "0"})
+"""What spreadsheets write for a box that is not ticked."""
 
 
 def read_csv(path: Path) -> Iterator[Row]:
@@ -49,7 +51,9 @@ def read_csv(path: Path) -> Iterator[Row]:
             )
         else:
             named = dict(zip(header, cells, strict=True))
-            yield Row(f"line {line}", named["id"], named["label"], named.get("skip", "").strip())
+            skip = named.get("skip", "").strip()
+            reason = "" if skip.lower() in _NOT_SKIPPED else skip
+            yield Row(f"line {line}", named["id"], named["label"], reason)
 
 
 def sheet(made: Round) -> str:

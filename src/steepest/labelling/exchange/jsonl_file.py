@@ -23,7 +23,7 @@ def read_jsonl(path: Path) -> Iterator[Row]:
             continue
         try:
             entry = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number}: is no JSON ({error})") from error
         if not isinstance(entry, dict) or "id" not in entry or not entry.keys() & {"label", "skip"}:
             raise InputError(f'{path}, line {number}: is not of the form {{"id": …, "label": …}}')

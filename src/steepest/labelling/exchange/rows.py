@@ -14,7 +14,7 @@ from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.maps import check_map, map_label, read_map
 from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
 from steepest.pool import Pool
-from steepest.pool.values import Label
+from steepest.pool.values import Label, check_text
 from steepest.seeds import SampleId
 
 Reader = Callable[[Path], Iterator["Row"]]
@@ -83,6 +83,7 @@ def _answer(
     if row.skip:
         if not empty:
             raise InputError(f"sample {sample!r} is labelled and skipped; decide on one")
+        check_text(row.skip, "reason")
         return Answer(sample, None, reason=row.skip, where=row.where)
     if empty:
         return None

@@ -75,7 +75,7 @@ def read_export(path: Path, rules: Rules) -> list[Answer]:
     """
     try:
         tasks = json.loads(read_text(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: is no JSON ({error})") from error
@@ -110,7 +110,7 @@ def read_tasks(tasks: Iterable[Json], rules: Rules, source: str) -> Read:
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
         given = task.get("annotations", [])
-        if not isinstance(given, list):
+        if not isinstance(given, list) or not all(isinstance(a, dict) for a in given):
             raise InputError(f"{where}: has no list of annotations; export in the format JSON")
         said.setdefault(sample, []).extend((task, a) for a in _latest(given))
     answers = [_settle(sample, votes, rules, source) for sample, votes in said.items() if votes]

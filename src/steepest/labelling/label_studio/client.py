@@ -118,7 +118,7 @@ class Client:
             ) from None
         try:
             return json.loads(content) if content else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ServerError(
                 f"{self.account.url}: did not answer as Label Studio does; check the address"
             ) from None
@@ -182,7 +182,7 @@ def _complaint(content: bytes) -> str:
     """Return what a server says is wrong, out of the answers that Label Studio gives."""
     try:
         told = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "no reason given"
     if not isinstance(told, dict):
         return str(told)

@@ -158,7 +158,9 @@ def find_image(connection: sqlite3.Connection, sample: str) -> sqlite3.Row:
     except UnicodeEncodeError:
         row = None
     if row is None:
-        raise InputError(f"no sample {sample!r} in this project; rescan if it is new")
+        raise InputError(
+            f"no sample {sample!r} in this project: no such file, or one that came after the start"
+        )
     found: sqlite3.Row = row
     return found
 
