@@ -169,3 +169,19 @@ def test_a_closed_project_says_so(tmp_path):
     project.close()
     with pytest.raises(RunFolderError, match="closed"):
         project.progress()
+
+
+def test_a_project_kept_elsewhere_is_of_one_folder(tmp_path):
+    ours = make_names(tmp_path / "ours", 2)
+    theirs = make_names(tmp_path / "theirs", 2)
+    place = tmp_path / "project"
+    with open_project(ours, folder=place) as project:
+        project.queue.answer("ann", "red-000.png", ["red"])
+    with pytest.raises(InputError, match=r"is the project of .*ours"):
+        open_project(theirs, folder=place)
+    with open_project(ours, folder=place) as project:
+        assert project.queue.label_of("red-000.png").labels == ("red",)
+    moved = ours.rename(tmp_path / "moved")
+    (place / "photos.txt").unlink()
+    with open_project(moved, folder=place) as project:
+        assert project.queue.label_of("red-000.png").labels == ("red",)

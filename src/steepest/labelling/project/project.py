@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from steepest.errors import DataError, InputError
+from steepest.files import write_atomically
 from steepest.labelling.project.classes import ClassList, add_class
 from steepest.labelling.project.exporting import ExportReport, export_labels
 from steepest.labelling.project.history import CONDITIONS
@@ -33,6 +34,9 @@ from steepest.pool.lock import FileLock
 
 FOLDER_NAME = ".steepest"
 """Where a project is by default: in the folder of the images."""
+
+PHOTOS_NAME = "photos.txt"
+"""Notes of which images a project is that is kept elsewhere."""
 
 
 class Project:
@@ -106,11 +110,15 @@ class Project:
             raise InputError(f"{place}: the project needs a folder of its own")
         if settings is not None:
             settings.check_names()
+        if folder is not None:
+            _check_photos(place / PHOTOS_NAME, photos)
         lock = FileLock(place / "project")
         store: Store | None = None
         try:
             store = Store(place / FILE_NAME)
             merged = _prepare(store, classes, settings)
+            if folder is not None:
+                write_atomically(place / PHOTOS_NAME, f"{photos.resolve()}\n")
             return cls(photos, store, lock, merged, clock, background=background)
         except BaseException:
             if store is not None:
@@ -259,3 +267,22 @@ def _prepare(store: Store, classes: Sequence[str], given: Settings | None) -> Se
         for name in classes:
             add_class(connection, name)
     return settings
+
+
+def _check_photos(note: Path, photos: Path) -> None:
+    """Refuse a project of another folder: the same names there would be other images.
+
+    Raises:
+        InputError: Saying whose project it is.
+    """
+    try:
+        known = note.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{note} cannot be read: remove it if the images are the same") from error
+    if known != str(photos.resolve()):
+        raise InputError(
+            f"{note.parent} is the project of {known}: choose another project folder, or remove "
+            f"{note.name} there if the images were moved"
+        )
