@@ -41,7 +41,7 @@ def open_url(url: str, headers: Mapping[str, str], timeout_seconds: float) -> HT
     """
     asked = {"Accept-Encoding": "identity", "User-Agent": f"steepest/{__version__}", **headers}
     request = urllib.request.Request(url, headers=asked)  # noqa: S310 - see check_url and _Redirects
-    return cast(HTTPResponse, _make_opener().open(request, timeout=timeout_seconds))
+    return cast(HTTPResponse, make_opener(_Redirects()).open(request, timeout=timeout_seconds))
 
 
 def version_of(headers: HTTPMessage) -> str:
@@ -88,7 +88,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
-def _make_opener() -> urllib.request.OpenerDirector:
+def make_opener(redirects: urllib.request.HTTPRedirectHandler) -> urllib.request.OpenerDirector:
+    """Return what opens web addresses alone, and follows redirects as told."""
     # Put together by hand: the usual opener also reads file: and ftp: addresses.
     opener = urllib.request.OpenerDirector()
     for handler in (
@@ -97,7 +98,7 @@ def _make_opener() -> urllib.request.OpenerDirector:
         urllib.request.HTTPHandler(),
         urllib.request.HTTPSHandler(),
         urllib.request.HTTPDefaultErrorHandler(),
-        _Redirects(),
+        redirects,
         urllib.request.HTTPErrorProcessor(),
     ):
         opener.add_handler(handler)

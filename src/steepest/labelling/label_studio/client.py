@@ -13,6 +13,7 @@ from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
 
 from steepest.download.retry import Patience
+from steepest.download.web import make_opener
 from steepest.errors import DataError
 from steepest.labelling.label_studio.account import Account
 from steepest.version import __version__
@@ -105,7 +106,9 @@ class Client:
         named = {"User-Agent": f"steepest/{__version__}", "Accept": "application/json", **headers}
         request = urllib.request.Request(url, body, named, method=method)  # noqa: S310 - see account
         try:
-            with _make_opener().open(request, timeout=self.patience.timeout_seconds) as answer:
+            with make_opener(_Redirects()).open(
+                request, timeout=self.patience.timeout_seconds
+            ) as answer:
                 content = answer.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -188,19 +191,3 @@ def _complaint(content: bytes) -> str:
         return str(told)
     more = told.get("validation_errors")
     return f"{told.get('detail', 'no reason given')}{f': {more}' if more else ''}"
-
-
-def _make_opener() -> urllib.request.OpenerDirector:
-    # Put together by hand: the usual opener also reads file: and ftp: addresses.
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.UnknownHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        _Redirects(),
-        urllib.request.HTTPErrorProcessor(),
-    ):
-        opener.add_handler(handler)
-    return opener
