@@ -8,7 +8,7 @@ from pathlib import Path
 from steepest.experiment.config import Config
 from steepest.experiment.record import Cost, Record
 from steepest.journal import Journal
-from steepest.reproduce.level import Level, Setting, load_level
+from steepest.reproduce.level import Effort, Level, Setting, load_level
 from steepest.reproduce.workspace import Workspace
 
 ENVIRONMENT = {"device": "cpu", "threads": 1}
@@ -21,7 +21,10 @@ def small_level(**changes) -> Level:
 
 def level_of(settings: dict[str, Setting], name: str = "paper", seeds: int = 2) -> Level:
     """A level whose numbers count, on whatever experiments."""
-    return Level(name=name, seeds=seeds, deeper="small-cnn", strategies={}, settings=settings)
+    effort = Effort(dampings=(1.0,), iterations=2, learnt=10)
+    return Level(
+        name=name, seeds=seeds, deeper="small-cnn", effort=effort, strategies={}, settings=settings
+    )
 
 
 def accuracy(strategy: str, seed: int, cycle: int) -> float:

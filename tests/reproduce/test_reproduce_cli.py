@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,20 @@ def test_records_that_are_kept_become_pages_without_any_run(tmp_path, capsys):
     assert (out / "index.html").is_file()
 
 
+def test_without_runs_only_what_is_there_is_taken(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = ["reproduce", "gap", "--from", str(RESULTS), "--seeds", "1", "--no-runs"]
+    assert main([*command, "--strategies", "entropy-gradnorm", "--quiet", "--out", "out"]) == 0
+    assert "1 of 1 runs complete" in capsys.readouterr().out
+    assert not (tmp_path / "out" / "runs").exists()
+    data = json.loads((tmp_path / "out" / "table-3" / "data.json").read_text())
+    assert data["state"] == "complete"
+    assert {run["strategy"] for run in data["runs"]} >= {"entropy-gradnorm"}
+    # Results can be taken elsewhere: runs are named by the way from here to there.
+    assert all((tmp_path / "out" / run["folder"]).is_dir() for run in data["runs"])
+    assert not any(Path(run["folder"]).is_absolute() for run in data["runs"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -42,6 +57,8 @@ def test_records_that_are_kept_become_pages_without_any_run(tmp_path, capsys):
         (["table-3", "--set", "loop.k=1", "--out", "x"], "protocol"),
         (["table-3", "--from", "nowhere", "--out", "x"], "no such folder"),
         (["table-3", "--seeds", "0", "--out", "x"], "at least 1"),
+        (["table-3", "--strategies", "entopy", "--out", "x"], "did you mean 'entropy'"),
+        (["table-3", "--strategies", ",", "--out", "x"], "separated by commas"),
     ],
 )
 def test_bad_input_is_one_line_and_two(arguments, said, tmp_path, monkeypatch, capsys):

@@ -115,6 +115,31 @@ def test_nothing_long_is_begun_when_the_time_is_up(tmp_path, work):
         own.remember("late", lambda: 1)
 
 
+def test_work_that_runs_out_of_time_keeps_what_is_done(tmp_path, work):
+    own = Workspace(work.level, tmp_path)
+    done = []
+    with own.as_far_as_time_allows() as told:
+        done.append(own.remember("first", lambda: 1))
+        own.deadline = 0.0
+        done.append(own.remember("second", lambda: 2))
+    assert done == [1]
+    assert len(told) == 1
+    assert "same command" in told[0]
+    with own.as_far_as_time_allows() as told:
+        done.append(own.remember("first", lambda: 3))
+    assert (done, told) == ([1, 1], [])
+
+
+def test_only_the_strategies_that_were_asked_for_are_looked_at(tmp_path):
+    level = level_of({"cifar10": Setting(config="cifar10", strategies=("random", "margin"))})
+    need = Need("cifar10", ("entropy", "margin", "random"))
+    assert Workspace(level, tmp_path).strategies(need) == ("margin", "random")
+    own = Workspace(level, tmp_path, only=("random", "entropy"))
+    assert own.strategies(need) == ("random",)
+    fill(own, [need], strategies=["random"])
+    assert own.missing([need]) == ()
+
+
 @pytest.mark.parametrize("key", ["../x", "/x", "a/../../x"])
 def test_keys_do_not_lead_out_of_the_folder(tmp_path, work, key):
     with pytest.raises(InputError):

@@ -46,6 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show all artefacts, the runs they need and what is there, and make nothing",
     )
+    parser.add_argument(
+        "--strategies",
+        metavar="A,B",
+        help="look at these strategies alone, of those that an artefact is about",
+    )
+    parser.add_argument(
+        "--no-runs", action="store_true", help="make no run: take those that are there"
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help="so many seeds at most")
     parser.add_argument(
         "--set",
@@ -76,6 +84,7 @@ def execute(arguments: argparse.Namespace) -> int:
         sources=[source.absolute() for source in arguments.sources],
         progress=show_progress(enabled=not arguments.quiet),
         deadline=deadline_of(arguments),
+        only=_only(arguments.strategies),
     )
     if arguments.only_list:
         from steepest.reproduce.listing import list_artefacts
@@ -83,7 +92,9 @@ def execute(arguments: argparse.Namespace) -> int:
         print(list_artefacts(work, artefacts))
         return 0
     command = shlex.join(["steepest", *sys.argv[1:]])
-    made = produce(artefacts, work, jobs=arguments.jobs, command=command)
+    made = produce(
+        artefacts, work, jobs=arguments.jobs, command=command, runs=not arguments.no_runs
+    )
     rows = [(one.artefact.name, one.artefact.paper, one.state, len(one.runs)) for one in made]
     print(text_table(("artefact", "in the paper", "state", "runs"), rows))
     for told in dict.fromkeys(work.problems.values()):
@@ -96,6 +107,18 @@ def execute(arguments: argparse.Namespace) -> int:
     if len(made) == 1:
         print(f"Page:  {page_of(work.out, made[0])}")
     return 0
+
+
+def _only(text: str | None) -> list[str]:
+    """Return names of strategies, each of which there is."""
+    from steepest.strategies.base import STRATEGIES
+
+    names = [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    if text is not None and not names:
+        raise InputError(f"--strategies {text!r}: give names separated by commas")
+    for name in names:
+        STRATEGIES.get(name)
+    return names
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:

@@ -16,6 +16,7 @@ from steepest.influence.last_layer import last_layer_parameters, solve_last_laye
 from steepest.influence.leave_one_out import LeaveOneOut, leave_one_out
 from steepest.influence.lissa import solve_lissa
 from steepest.influence.objective import Objective, summed_gradient
+from steepest.influence.several import influences_on_test
 from steepest.influence.solution import Solution
 from steepest.influence.vectors import Vector
 
@@ -41,6 +42,7 @@ __all__ = [
     "hessian",
     "hold_out",
     "influence_on_test",
+    "influences_on_test",
     "isal_direction",
     "isal_scores",
     "last_layer_parameters",

@@ -80,7 +80,11 @@ def plain(model: nn.Module) -> nn.Module:
     return found
 
 
-def explained(compute: Callable[[], T], *, unless: type[Exception] | None = None) -> T:
+def explained(
+    compute: Callable[[], T],
+    *,
+    unless: type[Exception] | tuple[type[Exception], ...] = (),
+) -> T:
     """Compute, and say in one line what went wrong.
 
     Args:
@@ -95,7 +99,7 @@ def explained(compute: Callable[[], T], *, unless: type[Exception] | None = None
     except SteepestError:
         raise
     except Exception as error:
-        if is_out_of_memory(error) or (unless is not None and isinstance(error, unless)):
+        if is_out_of_memory(error) or isinstance(error, unless):
             raise
         raise ModelError(
             f"the model or its loss failed ({type(error).__name__}: {_first_line(error)}): check "

@@ -47,6 +47,31 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How much is spent on the influence of one model's samples.
+
+    Attributes:
+        dampings: λ, beside λ → ∞.
+        iterations: Products for each loss and curvature at most.
+        learnt: Labelled samples that the curvature is of, at most: a fixed random part.
+        tested: Test samples at most; None takes all.
+        pool: Unlabelled samples that means are taken over, at most; None takes all.
+    """
+
+    dampings: tuple[float, ...]
+    iterations: int
+    learnt: int
+    tested: int | None = None
+    pool: int | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells it from any other; fit for a path."""
+        parts = (*self.dampings, self.iterations, self.learnt, self.tested, self.pool)
+        return "-".join("all" if part is None else f"{part:g}" for part in parts)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Level:
     """A size in which everything can be made.
 
@@ -56,11 +81,13 @@ class Level:
         deeper: The model that is trained on what another one chose.
         strategies: Options by strategy, where they are not the defaults.
         settings: Experiments by name.
+        effort: How much is spent on influence.
     """
 
     name: str
     seeds: int
     deeper: str
+    effort: Effort
     strategies: Mapping[str, Mapping[str, Any]]
     settings: Mapping[str, Setting]
     changes: tuple[str, ...] = field(default=())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 from steepest.report.inline_svg import inline_svg
@@ -25,11 +27,21 @@ class Made:
         artefact: Which one.
         findings: Its numbers.
         runs: The runs behind them.
+        out: The folder of the results; runs are named by their way from there.
     """
 
     artefact: Artefact
     findings: Findings
     runs: tuple[FinishedRun, ...] = ()
+    out: Path = Path()
+
+    def place_of(self, run: FinishedRun) -> str:
+        """Return where a run is, seen from the folder of the results."""
+        # Not every two folders have a way between them: on Windows they may be on two drives.
+        try:
+            return Path(os.path.relpath(run.folder, self.out)).as_posix()
+        except ValueError:
+            return str(run.folder)
 
     @property
     def state(self) -> State:
@@ -65,7 +77,7 @@ def render_artefact(
     shown = [_show(part, number, figures) for number, part in enumerate(parts)]
     main = element(
         "main", *shown, _sentences("notes", "To know", made.findings.notes),
-        _sentences("missing", "Not there", made.findings.missing), _runs(made.runs),
+        _sentences("missing", "Not there", made.findings.missing), _runs(made),
     )  # fmt: skip
     foot = "Beside this page: data.json, data.csv, table.md and the figures as SVG and PNG."
     back = element("a", "All artefacts", href="../index.html")
@@ -180,8 +192,8 @@ def _sentences(identity: str, title: str, sentences: Sequence[str]) -> Safe | No
     return section(identity, title, *(paragraph(sentence) for sentence in sentences))
 
 
-def _runs(runs: Sequence[FinishedRun]) -> Safe | None:
-    if not runs:
+def _runs(made: Made) -> Safe | None:
+    if not made.runs:
         return None
     rows: list[tuple[Any, ...]] = [
         (
@@ -189,10 +201,10 @@ def _runs(runs: Sequence[FinishedRun]) -> Safe | None:
             str(run.seed),
             run.init,
             str(run.records[-1].labelled),
-            str(run.folder),
+            made.place_of(run),
             "; ".join(run.differences) or "nothing",
         )
-        for run in runs
+        for run in made.runs
     ]
     head = ("run", "seed", "start", "labels", "records", "differs from the preset in")
     return section("runs", "Runs behind this page", table("Every run, and where it is", head, rows))

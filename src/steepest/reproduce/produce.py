@@ -33,6 +33,7 @@ def produce(
     *,
     jobs: int | None = None,
     command: str = "",
+    runs: bool = True,
 ) -> list[Made]:
     """Make artefacts and write their pages, and an index over them.
 
@@ -44,11 +45,13 @@ def produce(
         work: Where, at which size, and from what.
         jobs: Runs side by side; None picks a number for the machine.
         command: What the user typed, kept with the results.
+        runs: Whether runs that are missing are made.
 
     Raises:
         RunFolderError: If a folder belongs to something else.
     """
-    make_missing(work, artefacts, jobs=jobs, command=command)
+    if runs:
+        make_missing(work, artefacts, jobs=jobs, command=command)
     made = []
     with work.progress.task("artefacts", len(artefacts)) as step:
         for one in artefacts:
@@ -71,4 +74,4 @@ def _compute(one: Artefact, work: Workspace) -> Made:
         findings = one.compute(work, published(one.name))
     except (OutOfTime, DataError) as error:
         findings = Findings(missing=(str(error), *work.missing(one.needs())))
-    return Made(one, findings, tuple(work.used.values()))
+    return Made(one, findings, tuple(work.used.values()), work.out)

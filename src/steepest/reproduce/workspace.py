@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +48,7 @@ class Workspace:
         sources: Folders in which complete runs are looked for.
         progress: Told of long work.
         deadline: In the seconds of ``time.time()``; nothing long is begun later.
+        only: The only strategies that are looked at; none named means all.
         problems: Why a run could not be made, by experiment and strategy.
         used: Runs that were asked for since this was last emptied.
     """
@@ -56,6 +58,7 @@ class Workspace:
     sources: Sequence[Path] = ()
     progress: Progress = field(default_factory=SilentProgress)
     deadline: float | None = None
+    only: Sequence[str] = ()
     problems: dict[tuple[str, str], str] = field(default_factory=dict)
     used: dict[str, FinishedRun] = field(default_factory=dict)
     _data: dict[str, ImageSet] = field(default_factory=dict, repr=False)
@@ -93,9 +96,10 @@ class Workspace:
         return tuple(complete)
 
     def strategies(self, need: Need) -> tuple[str, ...]:
-        """Return the strategies of a need that are run at this level."""
-        only = self.level.settings[self.level.resolve(need.setting)].strategies
-        return tuple(name for name in need.strategies if not only or name in only)
+        """Return the strategies of a need that are run at this level and were asked for."""
+        level = self.level.settings[self.level.resolve(need.setting)].strategies
+        chosen = [names for names in (level, self.only) if names]
+        return tuple(name for name in need.strategies if all(name in names for names in chosen))
 
     def missing(self, needs: Iterable[Need]) -> tuple[str, ...]:
         """Return a sentence for each thing that is not there, with what to do about it."""
@@ -239,6 +243,19 @@ class Workspace:
     def out_of_time(self) -> bool:
         """Whether the time that was given is up."""
         return self.deadline is not None and time.time() >= self.deadline
+
+    @contextmanager
+    def as_far_as_time_allows(self) -> Iterator[list[str]]:
+        """Do long work step by step; when the time is up, what is done so far is kept.
+
+        Yields:
+            A list that then holds a sentence about it, for ``Findings.missing``.
+        """
+        told: list[str] = []
+        try:
+            yield told
+        except OutOfTime as error:
+            told.append(str(error))
 
     def check_time(self) -> None:
         """Stop if the time that was given is up.

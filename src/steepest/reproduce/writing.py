@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,14 @@ from steepest.version import __version__
 
 
 def write_artefact(made: Made, level: Level, out: Path, command: str) -> Path:
-    """Write everything of one artefact, and return where its page is."""
+    """Write everything of one artefact, and return where its page is.
+
+    Where nothing can be drawn, as on a server without matplotlib, figures are left out.
+    """
     folder = out / made.artefact.name
     parts = _parts(made)
+    if find_spec("matplotlib") is None:
+        parts = tuple(part for part in parts if not isinstance(part, FigurePart))
     figures = [part for part in parts if isinstance(part, FigurePart)]
     vectors = {}
     for part in figures:
@@ -98,7 +104,7 @@ def _json(made: Made, level: Level, command: str) -> str:
                 "options": dict(run.config.strategy.options),
                 "seed": run.seed,
                 "init": run.init,
-                "folder": str(run.folder),
+                "folder": made.place_of(run),
                 "differences": list(run.differences),
                 "environment": dict(run.records[-1].environment),
             }

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+import torch
 
 from steepest.experiment.loop import Experiment
+from steepest.reproduce import model_directions, model_influences
+from steepest.reproduce.analyses.agreement import influences_along
 from steepest.reproduce.artefact import find_artefact
-from steepest.reproduce.examples_of import held_out_examples, learnt_examples, unlabelled_ids
+from steepest.reproduce.examples_of import (
+    examples_of,
+    held_out_examples,
+    learnt_examples,
+    unlabelled_ids,
+)
 from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.level import load_level
+from steepest.reproduce.model_directions import ModelDirections
+from steepest.reproduce.model_influences import ModelInfluences
 from steepest.reproduce.parts import FigurePart, TablePart
 from steepest.reproduce.publication import published
 from steepest.reproduce.workspace import Workspace
@@ -167,3 +178,64 @@ def test_the_samples_of_a_run_are_what_they_are_said_to_be(work):
     rest = unlabelled_ids(work, run, 1)
     assert len(rest) == 34
     assert not set(rest) & set(work.labelled(run, 1))
+
+
+@pytest.mark.parametrize("name", ["table-1", "table-2", "figure-3", "table-4"])
+def test_what_is_remembered_is_shown_when_the_time_is_up(work, findings, name):
+    one = find_artefact(name)
+    late = TinyWorkspace(work.level, work.out, deadline=0.0)
+    late.tiny = work.tiny
+    again = one.compute(late, published(name))
+    assert again.rows == findings[name].rows
+    assert again.missing == ()
+    nothing = TinyWorkspace(work.level, work.out / f"elsewhere-{name}", deadline=0.0)
+    nothing.tiny = work.tiny
+    empty = one.compute(nothing, published(name))
+    assert all(row["ours"] is None for row in empty.rows)
+    assert "same command" in " ".join(empty.missing)
+
+
+def test_directions_are_found_once_and_survive_damage(work, monkeypatch):
+    run = work.tiny["entropy-gradnorm"]
+    wanted = ModelDirections(work, run, ("entropy",), ("gauss-newton",)).of(1)
+
+    def refuse(*_args, **_options):
+        raise AssertionError("found before")
+
+    monkeypatch.setattr(model_directions, "find_directions", refuse)
+    again = ModelDirections(work, run, ("entropy",), ("gauss-newton",)).of(1)
+    for old, new in zip(wanted, again, strict=True):
+        assert (old.curvature, old.damping, old.loss) == (new.curvature, new.damping, new.loss)
+        assert all(torch.equal(old.vector[name], new.vector[name]) for name in old.vector)
+        assert json.dumps(old.diagnostics) == json.dumps(new.diagnostics)
+    monkeypatch.undo()
+    (file,) = (work.out / "work").rglob("cycle-1/entropy-gauss-newton.safetensors")
+    file.unlink()  # A new file: vectors that were read may still look at the old one.
+    file.write_bytes(b"damaged")
+    healed = ModelDirections(work, run, ("entropy",), ("gauss-newton",)).of(1)
+    for old, new in zip(wanted, healed, strict=True):
+        for name, tensor in old.vector.items():
+            torch.testing.assert_close(new.vector[name], tensor, rtol=1e-5, atol=1e-6)
+
+
+def test_one_look_at_a_model_serves_both_cycles_that_ask(work, monkeypatch):
+    run = work.tiny["entropy-gradnorm"]
+    directions = ModelDirections(work, run, ("entropy", "true-label"), ("gauss-newton",))
+    looked = []
+
+    def counted(model, task, pool, *rest, **options):
+        looked.append(len(pool))
+        return influences_along(model, task, pool, *rest, **options)
+
+    monkeypatch.setattr(model_influences, "influences_along", counted)
+    influences = ModelInfluences(work, run, directions)
+    for cycle in (0, 1):
+        ids = work.candidates(run, cycle)
+        found = influences.of(1, ids)
+        alone = influences_along(
+            work.model(run, 1), work.task(run), examples_of(work, run, ids, "a test"),
+            directions.of(1),
+        )  # fmt: skip
+        for one, other in zip(found, alone, strict=True):
+            np.testing.assert_allclose(one.values, other.values, rtol=1e-4, atol=1e-6)
+    assert len(looked) == 1

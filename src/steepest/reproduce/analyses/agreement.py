@@ -16,7 +16,7 @@ import numpy as np
 from torch import nn
 
 from steepest.gradnorm.norms import SampleNorm
-from steepest.influence import Source, influence_on_test
+from steepest.influence import Source, influences_on_test
 from steepest.influence.measuring import BATCH_SIZE
 from steepest.progress import Progress, SilentProgress
 from steepest.reproduce.analyses.directions import CurvatureName, Direction
@@ -127,7 +127,7 @@ def influences_along(
     batch_size: int = BATCH_SIZE,
     progress: Progress | None = None,
 ) -> list[Targets]:
-    """Return the influence of every candidate along every direction, one pass for each.
+    """Return the influence of every candidate along every direction, one pass for each loss.
 
     Args:
         model: The one that the directions belong to; left as found.
@@ -137,16 +137,21 @@ def influences_along(
         batch_size: Samples in flight.
         progress: Told of every pass.
     """
-    found = []
-    for direction in directions:
-        values: Values | None = None
-        if direction.vector is not None:
-            values = influence_on_test(
-                model, task, candidates, direction.vector, loss=direction.loss,
+    ordered = list(directions)
+    rows: dict[int, Values] = {}
+    for loss in dict.fromkeys(one.loss for one in ordered):
+        there = [
+            (place, one.vector)
+            for place, one in enumerate(ordered)
+            if one.loss == loss and one.vector is not None
+        ]
+        if there:
+            values = influences_on_test(
+                model, task, candidates, [vector for _, vector in there], loss=loss,
                 batch_size=batch_size, progress=progress or SilentProgress(),
-            ).values.numpy()  # fmt: skip
-        found.append(Targets(direction, values))
-    return found
+            ).numpy()  # fmt: skip
+            rows.update((place, row) for (place, _), row in zip(there, values, strict=True))
+    return [Targets(one, rows.get(place)) for place, one in enumerate(ordered)]
 
 
 def agreement_grid(

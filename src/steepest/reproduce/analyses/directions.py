@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from steepest.errors import InputError, UnknownNameError
@@ -57,6 +58,12 @@ class Direction:
     def sound(self) -> bool:
         """Whether the system was solved to its tolerance and is positive definite."""
         return self.vector is not None and bool(self.diagnostics.get("converged", False))
+
+    def to(self, device: torch.device) -> Direction:
+        """Return it with its vector on a device."""
+        if self.vector is None:
+            return self
+        return replace(self, vector={name: t.to(device) for name, t in self.vector.items()})
 
 
 def find_directions(

@@ -10,7 +10,7 @@ from steepest.reproduce.analyses.agreement import influences_along
 from steepest.reproduce.analyses.bound_chain import chain_of_bounds
 from steepest.reproduce.analyses.sample_norms import LABEL_FREE, sample_norms
 from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
-from steepest.reproduce.examples_of import examples_of, unlabelled_ids
+from steepest.reproduce.examples_of import examples_of, some_of, unlabelled_ids
 from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.model_directions import ModelDirections
 from steepest.reproduce.parts import FigurePart, Panel, Part, TablePart
@@ -26,9 +26,9 @@ _TERMS = {
 _NORM: SampleNorm = "l2"
 _NOTES = (
     (
-        "Means over all samples without a label when T(c+1) was trained. Target and Approx-1 "
-        "are about T(c+1), Approx-2 has its gradients, Approx-3 those of T(c); s is that of "
-        "T(c+1) in all."
+        "Means over the samples without a label when T(c+1) was trained, or over a fixed random "
+        "part of them: the table says how many. Target and Approx-1 are about T(c+1), Approx-2 "
+        "has its gradients, Approx-3 those of T(c); s is that of T(c+1) in all."
     ),
     (
         "Tested for every sample: Approx-1 = |Target| ≤ Approx-2, by Cauchy and Schwarz; and "
@@ -52,7 +52,7 @@ _NOTES = (
 class Bounds(Artefact):
     """Target, Approx-1, Approx-2 and Approx-3 of both schemes."""
 
-    title = "Influence and its bounds, means over all unlabelled samples"
+    title = "Influence and its bounds, means over unlabelled samples"
     paper = "Figure 3"
     aliases = ("bounds",)
 
@@ -65,14 +65,15 @@ class Bounds(Artefact):
         del published  # There are no numbers to set beside.
         needs = self.needs()
         chains: list[dict[str, Any]] = []
-        notes = list(_NOTES)
+        notes, missing = list(_NOTES), list(work.missing(needs))
         for run in [run for need in needs for run in work.runs(need)]:
             directions = ModelDirections(work, run, LABEL_FREE, ("gauss-newton",))
             notes.append(directions.describe())
-            for cycle in range(run.cycles - 1):
-                chains += [
-                    {**one, "seed": run.seed} for one in _chains(work, run, cycle, directions)
-                ]
+            with work.as_far_as_time_allows() as late:
+                for cycle in range(run.cycles - 1):
+                    found = _chains(work, run, cycle, directions)
+                    chains += [{**one, "seed": run.seed} for one in found]
+            missing += late
         rows = tuple(
             {
                 "data": "cifar10", "cycle": one["cycle"], "scheme": one["scheme"],
@@ -83,7 +84,7 @@ class Bounds(Artefact):
             for term in _TERMS
         )  # fmt: skip
         more = {"chains": chains, "identity": _identity(chains)}
-        return Findings(rows, tuple(dict.fromkeys(notes)), work.missing(needs), more)
+        return Findings(rows, tuple(dict.fromkeys(notes)), tuple(missing), more)
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return the figure on a logarithmic scale, the tests, and the identity."""
@@ -107,7 +108,10 @@ def _chains(
     work: Workspace, run: FinishedRun, cycle: int, directions: ModelDirections
 ) -> list[dict[str, Any]]:
     def make() -> list[dict[str, Any]]:
-        pool, task = examples_of(work, run, unlabelled_ids(work, run, cycle + 1)), work.task(run)
+        ids = unlabelled_ids(work, run, cycle + 1)
+        if (most := work.level.effort.pool) is not None:
+            ids = some_of(work, ids, most, "samples of the bounds")
+        pool, task = examples_of(work, run, ids), work.task(run)
         after, before = (
             sample_norms(
                 work.model(run, one), task, pool, LABEL_FREE, (_NORM,), progress=work.progress
@@ -125,7 +129,8 @@ def _chains(
                 found.append(chain_of_bounds(one, after[key], before[key], cycle=cycle, norm=_NORM))
         return [one.to_table() for one in found]
 
-    found: list[dict[str, Any]] = work.remember(f"figure-3/{run.key}/cycle-{cycle}", make)
+    key = f"figure-3/{work.level.effort.key}/{run.key}/cycle-{cycle}"
+    found: list[dict[str, Any]] = work.remember(key, make)
     return found
 
 

@@ -63,16 +63,18 @@ class HighNorms(Artefact):
         """Count overlaps in every cycle of every run."""
         (need,) = self.needs()
         runs = work.runs(need)
-        cells = [
-            cell for run in runs for cycle in range(run.cycles) for cell in _own(work, run, cycle)
-        ]
-        for run in [run for run in runs if run.strategy == _REFERENCE][:1]:
-            for cycle in range(run.cycles):
-                cells += _same(work, need, run, cycle)
+        cells: list[dict[str, Any]] = []
+        with work.as_far_as_time_allows() as late:
+            for run in runs:
+                for cycle in range(run.cycles):
+                    cells += _own(work, run, cycle)
+            for run in [run for run in runs if run.strategy == _REFERENCE][:1]:
+                for cycle in range(run.cycles):
+                    cells += _same(work, need, run, cycle)
         rows = _rows(cells, published, comparable=work.comparable)
         reasons = [f"{c['method']}, {c['setting']}: {c['reason']}." for c in cells if c["reason"]]
         notes = (*_NOTES, *dict.fromkeys(reasons))
-        return Findings(rows=rows, notes=notes, missing=work.missing((need,)))
+        return Findings(rows=rows, notes=notes, missing=(*late, *work.missing((need,))))
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return a table for each setting and norm."""
@@ -97,7 +99,7 @@ def _own(work: Workspace, run: FinishedRun, cycle: int) -> list[dict[str, Any]]:
 def _same(work: Workspace, need: Need, run: FinishedRun, cycle: int) -> list[dict[str, Any]]:
     """Count all methods by one run's models; what each chose is kept, since some take long."""
     chosen: dict[str, Sequence[SampleId] | str] = {}
-    for name in need.strategies:
+    for name in work.strategies(need):
         asked = work.wanted(need, name, run.seed).strategy
         strategy = create(asked.name, asked.options)
 
@@ -112,7 +114,9 @@ def _same(work: Workspace, need: Need, run: FinishedRun, cycle: int) -> list[dic
     def make() -> list[dict[str, Any]]:
         return _count(work, run, cycle, chosen, "same models")
 
-    found: list[dict[str, Any]] = work.remember(f"table-1/same/{run.key}/cycle-{cycle}/all", make)
+    # Which methods take part is part of the key: another call may ask for more of them.
+    key = f"table-1/same/{run.key}/cycle-{cycle}/{'+'.join(chosen)}"
+    found: list[dict[str, Any]] = work.remember(key, make)
     return [{**cell, "seed": run.seed} for cell in found]
 
 

@@ -12,7 +12,6 @@ from steepest.reproduce.analyses.agreement import (
     Targets,
     WhichModel,
     agreement_grid,
-    influences_along,
 )
 from steepest.reproduce.analyses.nearest import order_by_distance
 from steepest.reproduce.analyses.sample_norms import LossName, sample_norms
@@ -21,6 +20,7 @@ from steepest.reproduce.examples_of import examples_of
 from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.measured import row
 from steepest.reproduce.model_directions import ModelDirections
+from steepest.reproduce.model_influences import ModelInfluences
 from steepest.reproduce.parts import Part, Row, TablePart, cell
 from steepest.reproduce.publication import Published
 from steepest.reproduce.workspace import Workspace
@@ -28,7 +28,7 @@ from steepest.seeds import derive
 from steepest.tables import from_table
 
 _LOSSES: tuple[LossName, ...] = ("true-label", "entropy")
-_PURPOSE = "oracle analysis: influence of candidates with their labels"
+_PURPOSE = "oracle analysis: gradient norms of candidates with their labels"
 _OUT_OF = 2500
 _FIRST = 10
 _NOTES = (
@@ -65,13 +65,16 @@ class Consistency(Artefact):
         """Compute the grid of every cycle, then look for the nearest reading."""
         needs = self.needs()
         cells: list[Mapping[str, Any]] = []
-        notes = list(_NOTES)
+        notes, missing = list(_NOTES), list(work.missing(needs))
         for run in [run for need in needs for run in work.runs(need)]:
             directions = ModelDirections(work, run, _LOSSES)
+            influences = ModelInfluences(work, run, directions)
             notes.append(directions.describe())
-            for cycle in range(run.cycles):
-                found = _grid(work, run, cycle, directions)
-                cells += [{**one, "seed": run.seed} for one in found]
+            with work.as_far_as_time_allows() as late:
+                for cycle in range(run.cycles):
+                    found = _grid(work, run, cycle, influences)
+                    cells += [{**one, "seed": run.seed} for one in found]
+            missing += late
         numbers = {
             cycle: number.value / _OUT_OF
             for cycle in sorted({one["cycle"] for one in cells})
@@ -80,7 +83,7 @@ class Consistency(Artefact):
         near = order_by_distance(_agreements(cells), numbers)
         rows = tuple(_row(one, published, comparable=work.comparable) for one in cells)
         more = {"distances": [one.to_table() for one in near], "solvers": _solvers(cells)}
-        return Findings(tuple(rows), tuple(dict.fromkeys(notes)), work.missing(needs), more)
+        return Findings(tuple(rows), tuple(dict.fromkeys(notes)), tuple(missing), more)
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return the nearest readings, then all of them by criterion, then the solvers."""
@@ -94,29 +97,26 @@ class Consistency(Artefact):
 
 
 def _grid(
-    work: Workspace, run: FinishedRun, cycle: int, directions: ModelDirections
+    work: Workspace, run: FinishedRun, cycle: int, influences: ModelInfluences
 ) -> list[dict[str, Any]]:
     def make() -> list[dict[str, Any]]:
         ids = work.candidates(run, cycle)
-        pool, task = examples_of(work, run, ids, _PURPOSE), work.task(run)
-        targets: dict[WhichModel, Sequence[Targets]] = {}
-        both: tuple[tuple[WhichModel, int], ...] = (("T(c)", cycle), ("T(c+1)", cycle + 1))
-        for which, number in both:
-            if number < run.cycles:
-                model = work.model(run, number)
-                targets[which] = influences_along(
-                    model, task, pool, directions.of(number), progress=work.progress
-                )
+        pool = examples_of(work, run, ids, _PURPOSE)
         criterion = sample_norms(
-            work.model(run, cycle), task, pool, _LOSSES, progress=work.progress
+            work.model(run, cycle), work.task(run), pool, _LOSSES, progress=work.progress
         )
+        both: tuple[tuple[WhichModel, int], ...] = (("T(c)", cycle), ("T(c+1)", cycle + 1))
+        targets: dict[WhichModel, Sequence[Targets]] = {
+            which: influences.of(number, ids) for which, number in both if number < run.cycles
+        }
         found = agreement_grid(
             targets, criterion, ids, cycle=cycle, k=min(run.config.loop.k, len(ids)),
             seed=derive(work.seed, run.seed),
         )  # fmt: skip
         return [one.to_table() for one in found]
 
-    found: list[dict[str, Any]] = work.remember(f"table-2/{run.key}/cycle-{cycle}", make)
+    key = f"table-2/{work.level.effort.key}/{run.key}/cycle-{cycle}"
+    found: list[dict[str, Any]] = work.remember(key, make)
     return found
 
 

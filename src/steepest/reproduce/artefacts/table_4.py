@@ -54,14 +54,14 @@ class FallingNorms(Artefact):
         """Count falling norms between any two cycles."""
         needs = self.needs()
         runs = [run for need in needs for run in work.runs(need)]
-        cells = [
-            {**cell, "seed": run.seed, "method": run.strategy}
-            for run in runs
-            for cycle in range(run.cycles - 1)
-            for cell in _between(work, run, cycle)
-        ]
+        cells: list[dict[str, Any]] = []
+        with work.as_far_as_time_allows() as late:
+            for run in runs:
+                about = {"seed": run.seed, "method": run.strategy}
+                for cycle in range(run.cycles - 1):
+                    cells += [{**cell, **about} for cell in _between(work, run, cycle)]
         rows = _rows(cells, published, comparable=work.comparable)
-        return Findings(rows=rows, notes=_NOTES, missing=work.missing(needs))
+        return Findings(rows=rows, notes=_NOTES, missing=(*late, *work.missing(needs)))
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return a table for each method's runs, loss and norm."""
