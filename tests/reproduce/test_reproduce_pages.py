@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 import pytest
 from fake_records import fill
 
-from steepest.reproduce.artefact import Artefact, Findings, Need
+from steepest.reproduce.artefact import Artefact, Findings, Need, find_artefact
 from steepest.reproduce.level import load_level
-from steepest.reproduce.page import Made, render_index
+from steepest.reproduce.page import Made
 from steepest.reproduce.parts import FigurePart, Panel, TablePart
 from steepest.reproduce.produce import choose, produce
 from steepest.reproduce.workspace import OutOfTime, Workspace
@@ -152,7 +152,23 @@ def test_time_that_is_up_is_told_on_the_page(tmp_path):
     (made,) = produce([Fake()], work)
     assert made.state == "not there"
     assert "the time is up" in (tmp_path / "fake" / "page.html").read_text()
-    assert "not there" in render_index([made], work.level, "")
+    assert "not there" in (tmp_path / "index.html").read_text()
+
+
+def test_the_index_names_whatever_was_made_in_the_folder(tmp_path):
+    work = Workspace(load_level("smoke"), tmp_path)
+    produce([Fake()], work, command="steepest reproduce fake")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "data.json").write_text("{")
+    other = json.loads((tmp_path / "fake" / "data.json").read_text()) | {"preset": "paper"}
+    (tmp_path / "of-another-size").mkdir()
+    (tmp_path / "of-another-size" / "data.json").write_text(json.dumps(other))
+    produce([find_artefact("a1")], work, command="steepest reproduce a1")
+    index = (tmp_path / "index.html").read_text()
+    check_page(index)
+    assert index.index("a1/page.html") < index.index("fake/page.html")
+    assert "steepest reproduce fake" in index
+    assert index.count("page.html") == 2
 
 
 def test_pipes_stay_within_their_cell():

@@ -84,26 +84,48 @@ def render_artefact(
     return _whole(one.title, header, main, join([element("p", back), paragraph(foot)]))
 
 
-def render_index(made: Sequence[Made], level: Level, command: str) -> str:
+@dataclass(frozen=True)
+class Entry:
+    """An artefact that has its page, as the index names it.
+
+    Attributes:
+        name: What users type.
+        title: What it shows.
+        paper: Where it is in the paper.
+        state: Whether all of it is there.
+        runs: How many runs are behind it.
+        command: What made it.
+    """
+
+    name: str
+    title: str
+    paper: str
+    state: str
+    runs: int
+    command: str
+
+
+def render_index(entries: Sequence[Entry], level: Level) -> str:
     """Return the page over all artefacts."""
     rows = [
         (
-            element("a", one.artefact.title, href=f"{one.artefact.name}/page.html"),
-            one.artefact.paper,
-            one.artefact.name,
+            element("a", one.title, href=f"{one.name}/page.html"),
+            one.paper,
+            one.name,
             one.state,
-            f"{len(one.runs)} runs",
+            f"{one.runs} runs",
+            element("code", one.command),
         )
-        for one in made
+        for one in entries
     ]
     header = element(
         "header",
         paragraph("Boosting Active Learning via Improving Test Performance (AAAI-22)", "kicker"),
         element("h1", "The paper's tables and figures, made again"),
         paragraph(_trial(level, ()), "warning", role="note") if not level.comparable else None,
-        element("dl", _fact("preset", level.name), _fact("command", element("code", command))),
+        element("dl", _fact("preset", level.name)),
     )
-    head = ("artefact", "in the paper", "name", "state", "made from")
+    head = ("artefact", "in the paper", "name", "state", "made from", "by")
     main = element("main", section("artefacts", "Artefacts", table("One page each", head, rows)))
     return _whole(
         "The paper, made again", header, main, paragraph("Each page has its data beside it.")

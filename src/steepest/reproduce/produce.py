@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steepest.errors import DataError
-from steepest.files import write_atomically
 from steepest.reproduce.artefact import Artefact, Findings, all_artefacts, find_artefact
 from steepest.reproduce.making import make_missing
-from steepest.reproduce.page import Made, render_index
+from steepest.reproduce.page import Made
 from steepest.reproduce.publication import published
 from steepest.reproduce.workspace import OutOfTime, Workspace
-from steepest.reproduce.writing import write_artefact
+from steepest.reproduce.writing import write_artefact, write_index
 
 
 def choose(names: Sequence[str]) -> tuple[Artefact, ...]:
@@ -58,7 +57,7 @@ def produce(
             made.append(_compute(one, work))
             write_artefact(made[-1], work.level, work.out, command)
             step.advance(note=one.name)
-    write_atomically(work.out / "index.html", render_index(made, work.level, command))
+    write_index(work.out, work.level)
     return made
 
 

@@ -1,4 +1,4 @@
-"""One artefact on disk: data, tables, figures and its page."""
+"""Artefacts on disk: data, tables, figures, their pages, and the index over them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 
 from steepest.files import write_atomically
 from steepest.report.figures import render
+from steepest.reproduce.artefact import all_artefacts
 from steepest.reproduce.drawing import draw_figure
 from steepest.reproduce.level import Level
-from steepest.reproduce.page import Made, render_artefact
+from steepest.reproduce.page import Entry, Made, render_artefact, render_index
 from steepest.reproduce.parts import FigurePart, Part, Row, TablePart
 from steepest.reproduce.publication import published, published_table
 from steepest.version import __version__
@@ -42,6 +43,34 @@ def write_artefact(made: Made, level: Level, out: Path, command: str) -> Path:
     page = folder / "page.html"
     write_atomically(page, render_artefact(made, level, parts, vectors, command))
     return page
+
+
+def write_index(out: Path, level: Level) -> Path:
+    """Write the page over all artefacts of a folder, whichever command made them."""
+    known = {one.name: place for place, one in enumerate(all_artefacts())}
+    found = [entry for file in out.glob("*/data.json") if (entry := _entry(file, level))]
+    found.sort(key=lambda one: (known.get(one.name, len(known)), one.name))
+    index = out / "index.html"
+    write_atomically(index, render_index(found, level))
+    return index
+
+
+def _entry(file: Path, level: Level) -> Entry | None:
+    """Return what an artefact's data say of it; None if it is of another size, or none."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data["preset"] != level.name:
+            return None
+        return Entry(
+            name=str(data["artefact"]),
+            title=str(data["title"]),
+            paper=str(data["paper"]),
+            state=str(data["state"]),
+            runs=len(data["runs"]),
+            command=str(data["command"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _parts(made: Made) -> tuple[Part, ...]:
