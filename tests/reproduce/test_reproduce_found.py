@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_records import level_of, small_level, write_run
+from fake_records import level_of, make_record, small_level, write_run
 
 from steepest.errors import InputError
 from steepest.experiment.config import StrategyPart, load_config
+from steepest.journal import Journal
 from steepest.reproduce.artefact import Need
 from steepest.reproduce.found import find_run, stored_runs
 from steepest.reproduce.level import Setting, load_level
@@ -123,3 +125,18 @@ def test_settings_that_stand_in_for_others_share_their_runs(tmp_path):
     one, other = Need("cifar10", ("random",)), Need("svhn", ("random",))
     assert work.comparison(one) == work.comparison(other)
     assert work.wanted(one, "random", 0) == work.wanted(other, "random", 0)
+
+
+def test_a_run_that_was_made_again_with_other_models_has_another_key(tmp_path, config):
+    first = write_run(tmp_path / "first" / "seed-0", config)
+    second = write_run(tmp_path / "second" / "seed-0", config)
+    assert look(first, config).key == look(second, config).key
+    other = make_record(config, cycle=6)
+    journal = Journal(tmp_path / "third" / "records.jsonl")
+    for cycle in range(6):
+        journal.append(make_record(config, cycle).to_table())
+    journal.append(replace(other, model="f" * 16).to_table())
+    shutil.copy(second / "config.json", tmp_path / "third" / "config.json")
+    changed = look(tmp_path / "third", config).key
+    assert changed != look(first, config).key
+    assert changed.startswith("cifar10-warm/entropy-gradnorm/seed-0-")

@@ -13,6 +13,7 @@ from steepest.datasets.limit import take
 from steepest.errors import InputError
 from steepest.experiment.config import Config
 from steepest.experiment.parts import make_task
+from steepest.experiment.protocol import initial_ids
 from steepest.experiment.start import fresh_model
 from steepest.progress import Progress
 from steepest.seeds import derive
@@ -59,7 +60,7 @@ def train_and_draw(
         raise InputError(
             f"--labels {labels}: {data.name} has {len(ids)} samples; leave some for the pool"
         )
-    labelled = [int(i) for i in random_subset(ids, labels, config.seed, "initial set")]
+    labelled = [int(i) for i in initial_ids(ids, labels, config.seed)]
     model = fresh_model(config.model, data, config.seed)
     task = make_task(config, data)
     known = data.train_labels.unseal_rows(labelled, "training on the initial set")

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from steepest.experiment.folder import RunFolder
+from steepest.experiment.protocol import extra_seed
 from steepest.experiment.record import Cost
 from steepest.experiment.start import starting_model
 from steepest.measure import measured
 from steepest.pool import Pool
-from steepest.seeds import SampleId, derive
+from steepest.seeds import SampleId
 from steepest.strategies import Needs, Support
 from steepest.training import Extra
 from steepest.training.augment import normalise
@@ -85,7 +86,7 @@ class Company:
         experiment, data = self._experiment, self._experiment.data
         images = data.train_images[:2]
         few = normalise(images, data.mean, data.std)
-        seed = derive(experiment.config.seed, "extra", self._cycle)
+        seed = extra_seed(experiment.config.seed, self._cycle)
         device = next(model.parameters()).device
         extra = experiment.strategy.make_extra(model, few.to(device), seed)
         if extra is not None and self._cycle > 0 and experiment.config.loop.init == "warm":

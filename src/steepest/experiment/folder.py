@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
+from steepest.datasets.identity import comparable
 from steepest.errors import RunFolderError
 from steepest.experiment.config import Config, completed
+from steepest.experiment.protocol import Member, suffix_of, weights_path
 from steepest.experiment.record import Record
 from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.journal import Journal, read_journal
@@ -23,9 +25,6 @@ from steepest.models.weights import load_weights, save_weights
 from steepest.pool import FileLock, Pool
 from steepest.seeds import SampleId
 from steepest.training.checkpoint import Checkpoint
-
-Member = int | Literal["extra"]
-"""Which of a run's models: 0 is the task's own, others are a committee's; or what goes along."""
 
 
 class RunFolder:
@@ -51,11 +50,12 @@ class RunFolder:
         self._lock = FileLock(path / "run")
         for scratch in path.rglob(f"{SCRATCH_PREFIX}*"):
             scratch.unlink(missing_ok=True)  # A kill left it, and whoever holds the lock is alone.
-        write_atomically(path / "data.json", json.dumps(data, indent=1) + "\n")
         write_atomically(path / "config.json", json.dumps(config.to_table(), indent=1) + "\n")
         self._journal = Journal(path / "records.jsonl")
         where = str(self._journal.path)
         self.records = [Record.from_table(entry, where) for entry in self._journal.entries]
+        if len(self.records) < config.loop.cycles:  # A complete run tells what it was made with.
+            write_atomically(path / "data.json", json.dumps(data, indent=1) + "\n")
 
     def close(self) -> None:
         """Let others in."""
@@ -70,15 +70,15 @@ class RunFolder:
 
     def save_model(self, model: nn.Module, cycle: int, member: Member = 0) -> None:
         """Keep the weights that a cycle ended with."""
-        save_weights(model, self._weights(cycle, member))
+        save_weights(model, weights_path(self.path, cycle, member))
 
     def load_model(self, model: nn.Module, cycle: int, member: Member = 0) -> None:
         """Restore the weights that a cycle ended with."""
-        load_weights(model, self._weights(cycle, member))
+        load_weights(model, weights_path(self.path, cycle, member))
 
     def checkpoint(self, member: int = 0) -> Checkpoint:
         """Return where a training keeps its state until its cycle is committed."""
-        return Checkpoint(self.path / f"training{_suffix(member)}.safetensors")
+        return Checkpoint(self.path / f"training{suffix_of(member)}.safetensors")
 
     def commit(self, record: Record, *, keep_all_weights: bool) -> None:
         """Write a cycle's record; from here on the cycle has happened."""
@@ -89,13 +89,6 @@ class RunFolder:
         if not keep_all_weights and record.cycle > 0:
             for old in (self.path / "weights").glob(f"cycle-{record.cycle - 1:03d}*.safetensors"):
                 old.unlink(missing_ok=True)
-
-    def _weights(self, cycle: int, member: Member) -> Path:
-        return self.path / "weights" / f"cycle-{cycle:03d}{_suffix(member)}.safetensors"
-
-
-def _suffix(member: Member) -> str:
-    return "" if member == 0 else f"-{member}"
 
 
 def count_lines(path: Path) -> int:
@@ -145,9 +138,10 @@ def _check_data(path: Path, data: Mapping[str, Any]) -> None:
         return
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{path} is damaged: choose another --out") from error
-    if found != json.loads(json.dumps(data)):
+    wanted = comparable(json.loads(json.dumps(data)), found)
+    if found != wanted:
         raise RunFolderError(
-            f"{path.parent} holds a run on other data ({first_difference(found, dict(data))}): "
+            f"{path.parent} holds a run on other data ({first_difference(found, wanted)}): "
             "bring the data back as it was, or choose another --out"
         )
 

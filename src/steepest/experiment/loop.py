@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from steepest.datasets.identity import identify
 from steepest.datasets.limit import take
 from steepest.datasets.sealed import Labels
 from steepest.datasets.streamed import Streamed
-from steepest.devices import choose_device
+from steepest.devices import choose_device, usable_cores
 from steepest.errors import InputError
 from steepest.experiment.company import Company
 from steepest.experiment.config import Config
@@ -24,6 +23,7 @@ from steepest.experiment.environment import describe_environment
 from steepest.experiment.first_look import check_fit
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.parts import check_budget, load_data, make_task
+from steepest.experiment.protocol import initial_ids, selection_seed
 from steepest.experiment.record import Cost, Record, Wish, added, cost_of
 from steepest.experiment.shared import SharedCycle, shared_key
 from steepest.experiment.start import fresh_model, starting_model
@@ -37,7 +37,6 @@ from steepest.progress import Progress, SilentProgress
 from steepest.scoring.looking import Looking
 from steepest.scoring.select import Outcome, check_k, choose_from
 from steepest.seeds import SampleId, derive
-from steepest.selection import random_subset
 from steepest.strategies import Needs, create
 from steepest.tasks.base import Metric
 from steepest.training import Checkpoint, Extra, FitResult, evaluate, fit
@@ -89,11 +88,13 @@ class Experiment:
         Args:
             deadline: In the seconds of ``time.time()``; a cycle that would probably end later is
                 not begun. The next call goes on from there.
-            until: Stop when so many cycles are on record. The next call goes on from there.
+            until: Stop when so many cycles, 0 or more, are on record; None stands for all.
         """
+        if until is not None and until < 0:
+            raise InputError(f"until is {until}: give 0 or more cycles, or None for all")
         folder = RunFolder(self.out, self.config, identify(self.data))
         threads = torch.get_num_threads()
-        torch.set_num_threads(min(self.config.threads, os.cpu_count() or 1))
+        torch.set_num_threads(min(self.config.threads, usable_cores()))
         try:
             with folder.open_pool(self.data.ids) as pool:
                 self._cycles(folder, pool, deadline, until)
@@ -110,7 +111,8 @@ class Experiment:
         labeller = self._labeller or OracleLabeller(self.data.train_labels)
         self._replay(folder, pool, labeller)
         model: nn.Module | None = None
-        for cycle in range(len(folder.records), min(loop.cycles, until or loop.cycles)):
+        stop = loop.cycles if until is None else min(until, loop.cycles)
+        for cycle in range(len(folder.records), stop):
             if deadline is not None and _expected_end(folder.records, loop.k) > deadline:
                 return
             model = starting_model(self, folder, cycle, previous=model)
@@ -136,9 +138,7 @@ class Experiment:
 
     def _initial_ids(self) -> list[SampleId]:
         """Return the random initial set: the same for every strategy of a seed."""
-        ids = self.data.ids
-        rows = random_subset(ids, self.config.loop.initial, self.config.seed, "initial set")
-        return [ids[int(row)] for row in rows]
+        return initial_ids(self.data.ids, self.config.loop.initial, self.config.seed)
 
     def _label(self, pool: Pool, labeller: Labeller, ids: Sequence[SampleId], cycle: int) -> None:
         """Ask for labels; what has been asked or answered already is passed over."""
@@ -209,7 +209,7 @@ class Experiment:
         how = Looking(
             labelled=pool.taken(),
             subset=self.config.loop.candidates,
-            seed=derive(self.config.seed, "selection", cycle),
+            seed=selection_seed(self.config.seed, cycle),
             task=self.task,
             batch_size=scored_at_once(self.data, self.device),
             progress=self._progress,

@@ -5,26 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from steepest.report.figures import GRID, INK, PAPER
+from steepest.report.figures import GRID, SETTINGS
 from steepest.reproduce.parts import FigurePart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SETTINGS: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "steepest",
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": GRID,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "figure.facecolor": PAPER,
-    "axes.facecolor": PAPER,
-    "savefig.facecolor": PAPER,
-}
+_FONT_SIZE = 9
+"""Panels are narrower than the figures of a report."""
 
 
 def draw_figure(part: FigurePart) -> Figure:
@@ -34,7 +22,7 @@ def draw_figure(part: FigurePart) -> Figure:
 
     columns = min(2, len(part.panels))
     lines = math.ceil(len(part.panels) / columns)
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context({**SETTINGS, "font.size": _FONT_SIZE}):
         figure = Figure(figsize=(0.8 + 4.4 * columns, 0.9 + 3.4 * lines), layout="constrained")
         legend: dict[str, Any] = {}
         for number, panel in enumerate(part.panels, start=1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 from steepest.errors import InputError, SteepestError
 from steepest.experiment.config import Config, completed
+from steepest.experiment.protocol import Member, weights_path
 from steepest.experiment.record import Record
 from steepest.journal import read_journal
 from steepest.strategies import create
@@ -66,8 +68,14 @@ class FinishedRun:
 
     @property
     def key(self) -> str:
-        """What tells it from all others; fit for a path."""
-        return f"{self.config.name}-{self.init}/{self.strategy}/seed-{self.seed}"
+        """What tells it from all others; fit for a path.
+
+        The models that it trained are part of it: what was computed from a run is not taken for
+        another one of the same name, such as one that was made again elsewhere.
+        """
+        models = hashlib.sha256("".join(record.model for record in self.records).encode())
+        name = f"{self.config.name}-{self.init}/{self.strategy}/seed-{self.seed}"
+        return f"{name}-{models.hexdigest()[:12]}"
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -75,9 +83,9 @@ class FinishedRun:
         path = self.folder / "records.jsonl"
         return tuple(Record.from_table(entry, str(path)) for entry in read_journal(path)[0])
 
-    def weights(self, cycle: int) -> Path:
+    def weights(self, cycle: int, member: Member = 0) -> Path:
         """Return where the weights of a cycle are, if they were kept."""
-        return self.folder / "weights" / f"cycle-{cycle:03d}.safetensors"
+        return weights_path(self.folder, cycle, member)
 
     @property
     def has_weights(self) -> bool:

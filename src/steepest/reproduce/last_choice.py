@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from steepest.experiment.protocol import extra_seed, selection_seed
 from steepest.experiment.start import fresh_model
 from steepest.experiment.views import scored_at_once
 from steepest.models.weights import load_weights
 from steepest.scoring.looking import Looking
 from steepest.scoring.select import choose_from
-from steepest.seeds import SampleId, derive
+from steepest.seeds import SampleId
 from steepest.strategies import Needs, Strategy, Support, create
 from steepest.training.augment import normalise
 
@@ -35,7 +36,7 @@ def choose_after_last(work: Workspace, run: FinishedRun) -> list[SampleId] | Non
     how = Looking(
         labelled=labelled,
         subset=config.loop.candidates,
-        seed=derive(run.seed, "selection", cycle),
+        seed=selection_seed(run.seed, cycle),
         task=work.task(run),
         batch_size=scored_at_once(data, work.device),
         progress=work.progress,
@@ -60,7 +61,9 @@ def _support(
     if Needs.PREVIOUS in strategy.needs and run.cycles > 1:
         previous = work.model(run, run.cycles - 2)
     elif Needs.PREVIOUS in strategy.needs:
-        untrained = fresh_model(run.config.model, work.data(run), run.seed).to(work.device)
+        options = strategy.model_options()
+        untrained = fresh_model(run.config.model, work.data(run), run.seed, options)
+        untrained.to(work.device)
     return Support(
         targets=targets,
         previous=previous,
@@ -75,8 +78,8 @@ def _extra(
     """Return what was trained along with the model in the last cycle."""
     data, last = work.data(run), run.cycles - 1
     few = normalise(data.train_images[:2], data.mean, data.std).to(work.device)
-    extra = strategy.make_extra(model, few, derive(run.seed, "extra", last))
+    extra = strategy.make_extra(model, few, extra_seed(run.seed, last))
     if extra is not None:
-        load_weights(extra, run.folder / "weights" / f"cycle-{last:03d}-extra.safetensors")
+        load_weights(extra, run.weights(last, "extra"))
         extra.to(work.device).eval()
     return extra

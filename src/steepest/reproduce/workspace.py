@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from steepest.datasets import ImageSet
 from steepest.devices import choose_device
 from steepest.errors import InputError, RunFolderError, SteepestError
-from steepest.experiment.config import Config
+from steepest.experiment.config import Config, parse_setting
 from steepest.experiment.parts import load_data, make_task
+from steepest.experiment.protocol import initial_ids, selection_seed
 from steepest.experiment.start import fresh_model
 from steepest.experiment.views import pool_view
 from steepest.files import write_atomically
@@ -28,7 +29,7 @@ from steepest.reproduce.artefact import Need, all_artefacts
 from steepest.reproduce.found import FinishedRun, StoredRun, find_run, stored_runs
 from steepest.reproduce.level import Level
 from steepest.scoring.samples import Samples
-from steepest.seeds import SampleId, derive
+from steepest.seeds import SampleId
 from steepest.selection import random_subset
 from steepest.strategies import create
 from steepest.tasks.base import Task
@@ -81,8 +82,8 @@ class Workspace:
     @property
     def device(self) -> torch.device:
         """Where to compute."""
-        chosen = [c.partition("=")[2].strip() for c in self.level.changes if c.startswith("device")]
-        return choose_device(chosen[-1] if chosen else "auto")
+        told = {".".join(key): value for key, value in map(parse_setting, self.level.changes)}
+        return choose_device(str(told.get("device", "auto")))
 
     def runs(self, need: Need) -> tuple[FinishedRun, ...]:
         """Return the complete runs of a need, by strategy and seed."""
@@ -173,17 +174,16 @@ class Workspace:
 
     def labelled(self, run: FinishedRun, cycle: int) -> list[SampleId]:
         """Return what a cycle's model was trained on, in the order in which it was bought."""
-        ids = self.data(run).ids
-        rows = random_subset(ids, run.config.loop.initial, run.seed, "initial set")
+        first = initial_ids(self.data(run).ids, run.config.loop.initial, run.seed)
         bought = [s for record in run.records[: cycle % run.cycles] for s in record.selected]
-        return [*(ids[int(row)] for row in rows), *bought]
+        return [*first, *bought]
 
     def candidates(self, run: FinishedRun, cycle: int) -> list[SampleId]:
         """Return the random subset that is scored after a cycle's training, in pool order."""
         cycle = cycle % run.cycles
         taken = set(self.labelled(run, cycle))
         free = [i for i in self.data(run).ids if i not in taken]
-        seed = derive(run.seed, "selection", cycle)
+        seed = selection_seed(run.seed, cycle)
         return [free[int(r)] for r in random_subset(free, run.config.loop.candidates, seed)]
 
     def selected(self, run: FinishedRun, cycle: int) -> tuple[SampleId, ...]:

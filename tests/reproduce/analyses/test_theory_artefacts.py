@@ -239,3 +239,18 @@ def test_one_look_at_a_model_serves_both_cycles_that_ask(work, monkeypatch):
         for one, other in zip(found, alone, strict=True):
             np.testing.assert_allclose(one.values, other.values, rtol=1e-4, atol=1e-6)
     assert len(looked) == 1
+
+
+def test_a_single_strategy_can_be_looked_at(work, findings):
+    one = find_artefact("table-1")
+    alone = TinyWorkspace(work.level, work.out, only=("entropy-gradnorm",))
+    alone.tiny = {"entropy-gradnorm": work.tiny["entropy-gradnorm"]}
+    rows = one.compute(alone, published("table-1")).rows
+    assert {row["method"] for row in rows} == {"entropy-gradnorm"}
+    assert {row["setting"] for row in rows} == {"own run", "same models"}
+    whole = {tuple(row.items()) for row in map(_flat, findings["table-1"].rows)}
+    assert {tuple(row.items()) for row in map(_flat, rows)} <= whole
+
+
+def _flat(row):
+    return {name: str(value) for name, value in row.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from steepest.experiment.protocol import selection_seed
 from steepest.experiment.views import scored_at_once
 from steepest.reproduce.analyses.overlap import (
     Setting,
@@ -109,7 +110,7 @@ def _same(work: Workspace, need: Need, run: FinishedRun, cycle: int) -> list[dic
             model = work.model(run, cycle)
             return choose_by_each(model, work.samples(run), k, {name: strategy}, how)[name]
 
-        chosen[name] = work.remember(f"table-1/same/{run.key}/cycle-{cycle}/{name}", choose)
+        chosen[name] = work.remember(f"table-1/choices/{run.key}/cycle-{cycle}/{name}", choose)
 
     def make() -> list[dict[str, Any]]:
         return _count(work, run, cycle, chosen, "same models")
@@ -153,7 +154,7 @@ def _looking(work: Workspace, run: FinishedRun, cycle: int, strategy: Strategy) 
     return Looking(
         labelled=labelled,
         subset=run.config.loop.candidates,
-        seed=derive(run.seed, "selection", cycle),
+        seed=selection_seed(run.seed, cycle),
         task=work.task(run),
         batch_size=scored_at_once(work.data(run), work.device),
         progress=work.progress,
