@@ -51,6 +51,10 @@ BAD_EXPERIMENTS = {
         "unknown task",
     ),
     "no epochs": (["run", "tiny.toml", "--out", "new", "--set", "training.epochs=0"], "epochs"),
+    "more wrong labels than there are": (
+        ["run", "tiny.toml", "--out", "new", "--set", "data.label_noise=2"],
+        "label_noise is a share from 0 to below 1, not 2",
+    ),
     "too many labels": (
         ["run", "tiny.toml", "--out", "new", "--set", "loop.initial=9999"],
         "asks for 10009 labels",

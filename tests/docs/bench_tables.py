@@ -8,6 +8,11 @@ from doc_pages import ROOT
 from markdown_table import table
 
 from steepest.bench.contenders.base import COMPILED, OURS, UNIT
+from steepest.bench.cycle_result import CycleMeasurement, CycleResult, read_cycle_result
+from steepest.bench.cycle_table import HEADER as CYCLE_HEADER
+from steepest.bench.cycle_table import conditions as cycle_conditions
+from steepest.bench.cycle_table import note_of as cycle_note
+from steepest.bench.cycle_table import rows_of as cycle_rows
 from steepest.bench.precision_result import PrecisionResult, read_precision_result
 from steepest.bench.precision_table import HEADER, conditions, note_of, rows_of
 from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult, read_result
@@ -22,6 +27,8 @@ from steepest.bench.training_table import conditions as training_conditions
 from steepest.bench.training_table import note_of as training_note
 from steepest.bench.training_table import rows_of as training_rows
 from steepest.bench.workloads import names
+from steepest.strategies import create
+from steepest.strategies import names as strategies
 
 RESULTS = ROOT / "results/bench"
 NOT_YET = "not measured yet\n"
@@ -71,6 +78,35 @@ def choosing(folder: Path = RESULTS) -> str:
     return "\n".join(_strategies_file(path, result) for path, result in found.items()) or NOT_YET
 
 
+def cycle(folder: Path = RESULTS) -> str:
+    """What every strategy added to one cycle, file by file."""
+    found = {path: read_cycle_result(path) for path in sorted(folder.glob("cycle-*.json"))}
+    return "\n".join(_cycle_file(path, result) for path, result in found.items()) or NOT_YET
+
+
+def _cycle_file(path: Path, result: CycleResult) -> str:
+    rows = zip(cycle_rows(result), result.measurements, strict=True)
+    cells = [[f"`{row[0]}`", *row[1:], _said_of_cycle(m)] for row, m in rows]
+    unfinished = "" if result.complete else "**Unfinished.** "
+    lines = [
+        f"### {path.name}\n",
+        f"{unfinished}{cycle_conditions(result)}. {_place(result)}.\n",
+        f"`{result.command}`\n",
+        table((*CYCLE_HEADER, "note"), cells),
+    ]
+    return "\n".join(lines)
+
+
+def _said_of_cycle(m: CycleMeasurement) -> str:
+    """Return why there are no numbers, or what a variant such as ``vaal-10`` changes."""
+    if m.status != "measured":
+        return cycle_note(m)
+    name = max((n for n in strategies() if m.strategy.startswith(n)), key=len, default="")
+    usual = create(name).options() if name != m.strategy and name else m.options
+    changed = [f"{key} = {value}" for key, value in m.options.items() if usual[key] != value]
+    return ", ".join(changed) or _NONE
+
+
 def _gradnorm_results(folder: Path) -> dict[Path, BenchResult]:
     return {path: read_result(path) for path in sorted(folder.glob("gradnorm-*.json"))}
 
@@ -111,7 +147,8 @@ def _headline(load: WorkloadResult | None) -> str:
 
 
 def _place(
-    result: BenchResult | PrecisionResult | TrainingResult, packages: tuple[str, ...] = _PACKAGES
+    result: BenchResult | CycleResult | PrecisionResult | TrainingResult,
+    packages: tuple[str, ...] = _PACKAGES,
 ) -> str:
     environment = result.environment
     on_cpu = result.device == "cpu"

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
-from bench_tables import benchmarks, choosing, performance, precision, training
+from bench_tables import benchmarks, choosing, cycle, performance, precision, training
 from doc_pages import PAGES, ROOT
+from findings_tables import TABLES as FINDINGS
 from markdown_table import table
+from paper_tables import paper
 from torch import nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
@@ -185,6 +187,9 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "precision": precision,
         "training": training,
         "choosing": choosing,
+        "cycle": cycle,
+        "paper": paper,
+        **FINDINGS,
     }
 )
 

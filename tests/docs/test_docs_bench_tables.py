@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench_tables import NOT_YET, benchmarks, choosing, performance, precision
+from bench_tables import NOT_YET, benchmarks, choosing, cycle, performance, precision
 
+from steepest.bench.cycle_result import CycleMeasurement, CycleResult
 from steepest.bench.precision_result import PrecisionMeasurement, PrecisionResult
 from steepest.bench.ranking import Agreement
 from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult
 from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
+from steepest.experiment.config import load_config
+from steepest.strategies import create
 
 ENVIRONMENT = {"torch": "2.13.0", "device": "cpu", "processor": "A CPU", "opacus": None}
 
@@ -44,7 +47,7 @@ def rows(text):
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
 
 
-@pytest.mark.parametrize("make", [performance, benchmarks, precision])
+@pytest.mark.parametrize("make", [performance, benchmarks, precision, choosing, cycle])
 def test_without_files_nothing_was_measured(make, tmp_path):
     assert make(tmp_path) == NOT_YET
 
@@ -148,3 +151,22 @@ def test_choosing_is_shown_by_pool_with_both_ways(tmp_path):
     assert head == ["strategy", "way", "10,000: s", "MiB", "exponent", "note"]
     assert ours == ["`badge`", "ours", "1.5", "20", "–", "–"]
     assert plain[2:] == ["out-of-memory", "–", "–", "10,000: out-of-memory"]
+
+
+def test_a_cycle_says_what_a_variant_changes_and_why_a_number_is_missing(tmp_path):
+    config = load_config("digits").to_table()
+    config.pop("strategy")
+    options = create("vaal", {"epochs": 10}).options()
+    rows_of_cycle = (
+        CycleMeasurement("random", "measured", "", {}, 2.0, True, None, 0.1, 5.0, 0.9),
+        CycleMeasurement("vaal-10", "measured", "", options, 2.0, False, 7.25, 0.2, 6.0, 0.9),
+        CycleMeasurement("batchbald", "refused", "k is above limit"),
+    )
+    CycleResult(1, "steepest bench cycle", ENVIRONMENT, "cpu", config, 0, True, rows_of_cycle).save(
+        tmp_path / "cycle-cpu.json"
+    )
+    text = cycle(tmp_path)
+    assert rows(text)[2] == ["`random`", "2.0", "yes", "–", "0.10", "5", "0.9000", "–"]
+    assert rows(text)[3][3:] == ["7.25", "0.20", "6", "0.9000", "epochs = 10"]
+    assert rows(text)[4][-1] == "refused: k is above limit"
+    assert "A CPU, torch 2.13.0" in text

@@ -34,10 +34,21 @@ class DataPart:
         default=None,
         metadata=_help("use so many training and test samples at most, the same in every run"),
     )
+    label_noise: float = field(
+        default=0.0,
+        metadata=_help(
+            "share of training labels replaced by another class, the same in every run; test "
+            "labels stay"
+        ),
+    )
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"[data] limit must be at least 1, not {self.limit}")
+        if not 0 <= self.label_noise < 1:
+            raise ConfigError(
+                f"[data] label_noise is a share from 0 to below 1, not {self.label_noise}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

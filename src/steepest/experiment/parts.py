@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from steepest.datasets import ImageSet, load
+from steepest.datasets.noisy_labels import with_wrong_labels
 from steepest.errors import ConfigError
 from steepest.experiment.config import Config
 from steepest.tables import from_table
@@ -10,9 +11,14 @@ from steepest.tasks.base import TASKS, Task
 
 
 def load_data(config: Config) -> ImageSet:
-    """Load a configuration's data set, or the part of it that is asked for."""
+    """Load a configuration's data set, or the part and the labels of it that are asked for.
+
+    Raises:
+        InputError: If labels are to be wrong that are not one class per sample.
+    """
     part = config.data
-    return load(part.name, options=part.options, limit=part.limit)
+    data = load(part.name, options=part.options, limit=part.limit)
+    return with_wrong_labels(data, part.label_noise)
 
 
 def make_task(config: Config, data: ImageSet) -> Task:
