@@ -1,6 +1,8 @@
-"""Where to compute."""
+"""Where to compute, and on how many cores."""
 
 from __future__ import annotations
+
+import os
 
 import torch
 
@@ -24,3 +26,9 @@ def choose_device(name: str | torch.device) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"device {str(name)!r} is not supported: use auto, cpu or cuda")
     return device
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may run on, which can be fewer than there are."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from steepest.datasets import Streamed, streamed, workers
+from steepest.datasets import Streamed, workers
 from steepest.datasets.streamed import default_workers
 from steepest.errors import DataError, InputError
 
@@ -296,7 +296,7 @@ def test_a_number_of_workers_that_cannot_be_used_is_refused(count):
 
 @pytest.mark.parametrize(("cores", "wanted"), [(1, 0), (2, 1), (5, 4), (64, 8)])
 def test_one_core_is_left_by_default(monkeypatch, cores, wanted):
-    monkeypatch.setattr(streamed.os, "sched_getaffinity", lambda _: range(cores))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores), raising=False)
     assert default_workers() == wanted
 
 
@@ -359,6 +359,12 @@ def test_an_unguarded_script_that_defines_it_is_told_of_the_guard(folder):
     assert done.returncode == 1
     assert "if __name__ ==" in done.stderr.splitlines()[-1]
     assert "steepest.errors.DataError" in done.stderr.splitlines()[-1]
+
+
+def test_what_comes_from_the_standard_input_cannot_be_read_with(folder):
+    done = run(["-"], folder, USE.format(reader=OWN_READER))
+    assert done.returncode == 1
+    assert "defined in a notebook or typed in" in done.stderr.splitlines()[-1]
 
 
 def test_what_is_typed_in_is_refused_before_any_process_starts(monkeypatch):

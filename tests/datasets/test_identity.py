@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 
-from steepest.datasets import SealedLabels, Streamed, load
-from steepest.datasets.identity import identify
+from steepest.datasets import ImageSet, SealedLabels, Streamed, load
+from steepest.datasets.identity import comparable, identify
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+STORED = sorted(RESULTS.glob("**/runs/*/seed-*/data.json"))
 
 
 class Rows:
@@ -40,3 +46,50 @@ def test_other_labels_show(digits):
     labels = digits.train_labels.unseal("test")
     labels[7] = (labels[7] + 1) % 10
     assert identify(replace(digits, train_labels=SealedLabels(labels))) != identify(digits)
+
+
+def test_other_test_labels_show_in_a_field_of_their_own(digits):
+    labels = digits.test_labels.clone()
+    labels[7] = (labels[7] + 1) % 10
+    before, after = identify(digits), identify(replace(digits, test_labels=labels))
+    assert {key for key in before if before[key] != after[key]} == {"test_content"}
+
+
+def make_scenes(maps, *, streamed):
+    """Return 40 scenes with these test maps [40, 4, 4]."""
+    images = torch.zeros(40, 1, 4, 4, dtype=torch.uint8)
+    test = Streamed(Rows(maps), len(maps), maps.shape[1:], maps.dtype) if streamed else maps
+    return ImageSet(
+        "scenes", ("a", "b"), images, SealedLabels(torch.zeros_like(maps)), images, test,
+        mean=(0.5,), std=(0.5,), task="segmentation",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "streamed", "shows"), [(39, False, True), (38, False, True), (39, True, True),
+                                   (38, True, False)],
+)  # fmt: skip
+def test_of_maps_on_disk_only_some_are_looked_at(row, streamed, shows):
+    maps = torch.zeros(40, 4, 4, dtype=torch.uint8)
+    changed = maps.clone()
+    changed[row, 1, 2] = 1
+    before, after = (identify(make_scenes(m, streamed=streamed)) for m in (maps, changed))
+    assert (before != after) is shows
+
+
+def test_a_stored_identity_is_held_against_what_it_tells(digits):
+    here = identify(digits)
+    older = {key: value for key, value in here.items() if key != "test_content"}
+    assert comparable(here, older) == older
+    assert comparable(here, here) == here
+    assert comparable(here, {**here, "test_content": "another"}) == here
+    assert comparable(here, {**older, "content": "another"}) == older
+    assert comparable(here, "no table") == here
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.parent.name)
+def test_identities_in_the_results_are_still_understood(path):
+    stored = json.loads(path.read_text())
+    here = {**stored, "test_content": stored.get("test_content", "0123456789abcdef")}
+    assert comparable(here, stored) == stored
+    assert set(comparable(here, {})) == {"name", "train", "test", "classes", "content"}

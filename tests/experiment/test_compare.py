@@ -12,7 +12,7 @@ import pytest
 from small import config, essence
 
 from steepest.errors import InputError, RunFolderError, SteepestError, UnknownNameError
-from steepest.experiment.compare import compare, plan_runs
+from steepest.experiment.compare import Comparing, compare
 from steepest.experiment.record import Record
 from steepest.journal import read_journal
 from steepest.progress import SilentProgress
@@ -159,9 +159,8 @@ def test_a_single_run_added_later_is_paired_with_those_before(compared, tmp_path
 def test_duplicates_count_once_and_the_configured_options_are_kept(tmp_path):
     options = {"norm": "tensor-sum"}
     what = quick(strategy={"name": "entropy-gradnorm", "options": options})
-    runs = plan_runs(
-        what, ["random", "margin", "random", "entropy-gradnorm", "margin"], [1], tmp_path
-    )
+    names = ["random", "margin", "random", "entropy-gradnorm", "margin"]
+    runs = Comparing(what, names, [1], tmp_path).runs
     assert [run.config.strategy.name for run in runs] == ["random", "margin", "entropy-gradnorm"]
     assert [run.config.strategy.options for run in runs] == [{}, {}, options]
     assert {run.config.seed for run in runs} == {1}
@@ -169,12 +168,12 @@ def test_duplicates_count_once_and_the_configured_options_are_kept(tmp_path):
 
 
 def test_repeated_seeds_count_once(tmp_path):
-    runs = plan_runs(quick(), ["margin"], [1, 1], tmp_path)
+    runs = Comparing(quick(), ["margin"], [1, 1], tmp_path).runs
     assert len(runs) == len({run.folder for run in runs})
 
 
 def test_an_interrupted_comparison_is_paired_as_far_as_it_came(tmp_path):
-    runs = plan_runs(quick(), ["margin", "entropy"], [0, 1], tmp_path)
+    runs = Comparing(quick(), ["margin", "entropy"], [0, 1], tmp_path).runs
     assert [run.config.seed for run in runs] == [0, 0, 0, 1, 1, 1]
 
 
@@ -224,7 +223,7 @@ def test_a_killed_worker_is_reported_with_the_remedy(tmp_path, monkeypatch):
 
 
 def test_the_baseline_may_be_written_as_a_variant(tmp_path):
-    runs = plan_runs(quick(), ["random=random(),margin"], [0], tmp_path)
+    runs = Comparing(quick(), ["random=random(),margin"], [0], tmp_path).runs
     assert [run.label for run in runs] == ["random", "margin"]
 
 

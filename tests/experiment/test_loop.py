@@ -15,6 +15,7 @@ from steepest.datasets import load
 from steepest.errors import (
     ConfigError,
     HiddenLabelError,
+    InputError,
     JournalError,
     ModelError,
     RunFolderError,
@@ -156,3 +157,21 @@ def test_a_wrong_number_of_outputs_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("steepest.experiment.start.build", build)
     with pytest.raises(ModelError, match="12 outputs, but digits has 10 classes"):
         run(tmp_path)
+
+
+@pytest.mark.parametrize(("until", "cycles"), [(0, 0), (1, 1), (9, 3), (None, 3)])
+def test_a_run_stops_when_so_many_cycles_are_on_record(tmp_path, until, cycles):
+    experiment = Experiment(config(training__epochs=1), tmp_path / "run")
+    assert [r.cycle for r in experiment.run(until=until)] == list(range(cycles))
+
+
+def test_fewer_cycles_than_are_on_record_leave_the_run_alone(tmp_path):
+    experiment = Experiment(config(training__epochs=1), tmp_path / "run")
+    before = essence(experiment.run(until=2))
+    assert essence(experiment.run(until=0)) == before
+
+
+def test_a_negative_number_of_cycles_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(InputError, match=r"until is -1: give 0 or more"):
+        Experiment(config(), tmp_path / "run").run(until=-1)
+    assert not (tmp_path / "run").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -115,6 +116,43 @@ def test_other_data_is_refused_where_a_run_was_begun(tmp_path):
         Experiment(config, tmp_path / "run", data=moved).run()
     # Refused before the folder is locked: the right data may come next.
     assert len(Experiment(config, tmp_path / "run", data=several()).run()) == 2
+
+
+def test_other_test_labels_are_refused_where_a_run_was_begun(tmp_path):
+    config = make("multi-label", "small-cnn", "margin")
+    Experiment(config, tmp_path / "run", data=several()).run(until=1)
+    data = several()
+    other = replace(data, test_labels=~data.test_labels)
+    with pytest.raises(RunFolderError, match=r"run on other data \(test_content is"):
+        Experiment(config, tmp_path / "run", data=other).run()
+    assert len(Experiment(config, tmp_path / "run", data=several()).run()) == 2
+
+
+def test_a_run_from_before_test_labels_counted_goes_on_and_keeps_them_from_then(tmp_path):
+    config = make("multi-label", "small-cnn", "margin")
+    path = tmp_path / "run" / "data.json"
+
+    def go_on(data, until=None):
+        return Experiment(config, tmp_path / "run", data=data).run(until=until)
+
+    def forget():
+        stored = json.loads(path.read_text())
+        del stored["test_content"]
+        path.write_text(json.dumps(stored))
+        return path.read_bytes()
+
+    go_on(several(), until=1)
+    forget()
+    moved = replace(several(), train_images=several().train_images.roll(1, 0))
+    with pytest.raises(RunFolderError, match=r"other data \(content is"):
+        go_on(moved)
+    assert len(go_on(several(), until=1)) == 1
+    assert "test_content" in json.loads(path.read_text())
+    assert len(go_on(several())) == 2
+    # Nothing is left to run: what the run was made with is not told anew.
+    old = forget()
+    assert len(go_on(several())) == 2
+    assert path.read_bytes() == old
 
 
 def test_the_number_of_classes_is_no_option(tmp_path):

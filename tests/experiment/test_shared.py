@@ -143,3 +143,17 @@ def test_records_from_before_are_read_as_not_shared(tmp_path):
     del table["training"]["shared"]
     assert Record.from_table(table, "here") == record
     assert from_table(Cost, {"seconds": 1.0, "peak_bytes": 1}).shared is False
+
+
+def test_other_test_labels_take_the_same_training(tmp_path, trainings):
+    data = load("digits")
+    other = replace(data, test_labels=data.test_labels.roll(1))
+    where = tmp_path / "cycle-000.safetensors"
+    accuracies = [
+        Experiment(quick(loop__cycles=1), tmp_path / name, data=content, shared=where)
+        .run()[0]
+        .metrics["accuracy"]
+        for name, content in (("a", data), ("b", other))
+    ]
+    assert len(trainings) == 1
+    assert accuracies[0] > accuracies[1]

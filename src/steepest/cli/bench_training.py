@@ -7,7 +7,6 @@ their own, on a GPU through the Multi-Process Service if it is installed.
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -86,7 +85,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
     from steepest.bench.training import Settings
     from steepest.bench.training_loops import Workload
-    from steepest.devices import choose_device
+    from steepest.devices import choose_device, usable_cores
     from steepest.models.base import MODELS
 
     smoke: bool = arguments.smoke
@@ -94,7 +93,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     model = arguments.model or (_SMOKE_MODEL if smoke else _MODEL)
     MODELS.get(model)
     batch = given(arguments.batch, _SMOKE_BATCH if smoke else _BATCH)
-    workers = 0 if smoke else min(_MOST_WORKERS, os.cpu_count() or 1)
+    workers = 0 if smoke else min(_MOST_WORKERS, usable_cores())
     load = Workload(
         model,
         batch,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from steepest.devices import usable_cores
 from steepest.errors import DataError
 
 Pixels = npt.NDArray[np.uint8]
@@ -75,7 +75,7 @@ def _read_all(paths: Sequence[Path], read: Callable[[Path], Pixels]) -> Pixels:
         stacked[row] = pixels
 
     # Decoders work outside of Python's lock, so that threads are enough.
-    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(_THREADS, usable_cores())) as pool:
         for _ in pool.map(fill, range(len(paths))):
             pass
     return stacked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from steepest.datasets.workers import Job, read_ahead
+from steepest.devices import usable_cores
 from steepest.errors import DataError, InputError, SteepestError
 
 Rows = Tensor | Sequence[int]
@@ -39,9 +39,7 @@ class Reader(Protocol):
 
 def default_workers() -> int:
     """Return how many processes read ahead: one core is left for who uses what they read."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return min(_MOST_WORKERS, cores - 1)
+    return min(_MOST_WORKERS, usable_cores() - 1)
 
 
 def choose_workers(workers: int | None) -> int:
@@ -93,6 +91,11 @@ class Streamed:
     def shape(self) -> torch.Size:
         """The shape that all samples together would have [N, ...]."""
         return torch.Size([len(self._rows), *self._shape])
+
+    @property
+    def rows(self) -> Tensor:
+        """Which samples of its reader these are [N]."""
+        return self._rows
 
     @property
     def draws(self) -> int:

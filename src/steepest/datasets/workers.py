@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +23,7 @@ from torch import Tensor
 
 from steepest.datasets.parcel import Parcel, pack, share
 from steepest.errors import DataError, SteepestError
+from steepest.main_module import main_can_be_imported, main_hidden
 
 Read = Callable[[int, Tensor | None], Tensor]
 """Reads one sample by its row and draws; raises nothing but a ``SteepestError``."""
@@ -58,7 +56,7 @@ def read_ahead(
         DataError: If a sample cannot be read, or a worker cannot be started or ends.
     """
     parcel = pack(read)
-    if parcel.needs_main and not _main_can_be_imported():
+    if parcel.needs_main and not main_can_be_imported():
         raise DataError(
             "worker processes cannot see what is defined in a notebook or typed in: put the data "
             "set into a file and import it, or set workers = 0"
@@ -66,7 +64,7 @@ def read_ahead(
     largest = max((len(rows) for rows, _ in jobs), default=0)
     team: list[_Worker] = []
     try:
-        with _main_hidden(not parcel.needs_main):
+        with main_hidden(not parcel.needs_main):
             for _ in range(workers):
                 team.append(_Worker(parcel, share((_AHEAD, largest, *shape), dtype)))  # noqa: PERF401 - those started must be stopped
         yield from _take_turns(team, jobs)
@@ -217,20 +215,3 @@ def _interrupts_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _main_can_be_imported() -> bool:
-    main = sys.modules["__main__"]
-    return getattr(main, "__file__", None) is not None or main.__spec__ is not None
-
-
-@contextmanager
-def _main_hidden(hidden: bool) -> Iterator[None]:
-    """Show multiprocessing an empty main module, which it has no reason to run again."""
-    main: Any = sys.modules["__main__"]
-    if hidden:
-        sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main

@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
+from ctypes import c_byte
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from steepest.devices import choose_device
+from steepest.devices import choose_device, usable_cores
 from steepest.errors import InputError, SteepestError
 from steepest.experiment.config import Config
 from steepest.experiment.description import describe, write_description
@@ -30,6 +31,7 @@ from steepest.experiment.loop import Experiment
 from steepest.experiment.outcomes import BASELINE
 from steepest.experiment.parts import load_data
 from steepest.experiment.variants import Variant, parse_variants
+from steepest.main_module import main_can_be_imported, main_hidden
 from steepest.progress import Progress, SilentProgress
 from steepest.tables import from_table
 from steepest.training.sharing import shared_gpu
@@ -112,19 +114,8 @@ class Comparing:
 
     def check(self, command: str = "") -> dict[str, Any]:
         """Return the folder's description, or say why this cannot go there."""
-        return describe(self.config, self.variants, self.seeds, self.out, command)
-
-
-def plan_runs(
-    config: Config, strategies: Sequence[str | Variant], seeds: Sequence[int], out: Path
-) -> list[Run]:
-    """Return all runs of a comparison, the baseline among them.
-
-    Raises:
-        UnknownNameError: For an unknown strategy.
-        InputError: If there is nothing to compare.
-    """
-    return Comparing(config, strategies, seeds, out).runs
+        running = any(not run.complete for run in self.runs)
+        return describe(self.config, self.variants, self.seeds, self.out, command, running=running)
 
 
 def compare(
@@ -207,8 +198,19 @@ def _run_all(missing: list[Run], workers: int, deadline: float | None, progress:
     devices = {choose_device(run.config.device).type for run in missing}
     side_by_side = workers > 1 and "cuda" in devices
     with shared_gpu() if side_by_side else nullcontext():
-        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
-        _watch(pool, missing, deadline, progress, total)
+        begun = context.RawValue(c_byte)  # A lock could be held by who is killed.
+        pool = ProcessPoolExecutor(workers, context, _begin, (begun,))
+        try:
+            _watch(pool, missing, deadline, progress, total)
+        except BaseException as error:
+            # Runs under way are resumable: nobody has to wait for them.
+            for worker in list((pool._processes or {}).values()):  # noqa: SLF001 - no child but its own
+                worker.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise SteepestError(_explain_end(begun=bool(begun.value))) from error
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _watch(
@@ -219,33 +221,40 @@ def _watch(
     total: int,
 ) -> None:
     """Give all runs to the workers and show how far they are."""
-    try:
+    # Workers run the main file again where they can: it may define or import a strategy.
+    with main_hidden(not main_can_be_imported()):
         futures = [
             pool.submit(_work, run.config.to_table(), str(run.folder), str(run.shared), deadline)
             for run in missing
         ]
-        with progress.task("comparing (cycles)", total) as step:
-            shown = 0
-            while not all(f.done() for f in futures):
-                time.sleep(_POLL_SECONDS)
-                cycles = [count_lines(run.folder) for run in missing]
-                whole = sum(n >= r.config.loop.cycles for n, r in zip(cycles, missing, strict=True))
-                step.advance(sum(cycles) - shown, note=f"{whole} of {len(missing)} runs complete")
-                shown = sum(cycles)
-                _raise_failure(futures)
-        _raise_failure(futures)
-    except BaseException:
-        # Runs under way are resumable: nobody has to wait for them.
-        for worker in multiprocessing.active_children():
-            worker.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    with progress.task("comparing (cycles)", total) as step:
+        shown = 0
+        while not all(f.done() for f in futures):
+            time.sleep(_POLL_SECONDS)
+            cycles = [count_lines(run.folder) for run in missing]
+            whole = sum(n >= r.config.loop.cycles for n, r in zip(cycles, missing, strict=True))
+            step.advance(sum(cycles) - shown, note=f"{whole} of {len(missing)} runs complete")
+            shown = sum(cycles)
+            _raise_failure(futures)
+    _raise_failure(futures)
 
 
-def _end_with_parent() -> None:
-    """Let this worker end when the process that started it is gone, however it went."""
+def _explain_end(*, begun: bool) -> str:
+    if begun:
+        return (
+            "a worker process was killed (out of memory?): run the same command again to go on, "
+            "perhaps with --jobs 1"
+        )
+    return (
+        "a worker process ended at its start, before it ran anything: in a script of your own, "
+        'put what it does under `if __name__ == "__main__":`; otherwise see what it wrote above'
+    )
+
+
+def _begin(begun: c_byte) -> None:
+    """Tell that this worker lives, and let it end when the process that started it is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer.
+    begun.value = 1
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -270,14 +279,7 @@ def _raise_failure(futures: Sequence[Future[str]]) -> None:
     for future in futures:
         if not future.done() or future.cancelled():
             continue
-        try:
-            problem = future.result()
-        except BrokenProcessPool as error:
-            raise SteepestError(
-                "a worker process was killed (out of memory?): run the same command again to go "
-                "on, perhaps with --jobs 1"
-            ) from error
-        if problem:
+        if problem := future.result():
             raise SteepestError(problem)
 
 
@@ -293,4 +295,4 @@ def _side_by_side(config: Config) -> int:
     """Return how many runs a machine does well at a time."""
     # Small nets gain more from runs side by side than from threads within one.
     on_gpu = choose_device(config.device).type == "cuda"
-    return 1 if on_gpu else max(1, (os.cpu_count() or 1) // config.threads)
+    return 1 if on_gpu else max(1, usable_cores() // config.threads)

@@ -24,10 +24,22 @@ def describe(
     seeds: Sequence[int],
     out: Path,
     command: str = "",
+    *,
+    running: bool = True,
 ) -> dict[str, Any]:
     """Return what is compared, with what the folder compares already.
 
-    Strategies and seeds may be added later; anything else must stay.
+    Strategies and seeds may be added later; anything else must stay. Of the calls that ran
+    something each is kept once, under ``calls``; ``command`` and ``versions`` are the first's.
+
+    Args:
+        config: The experiment; its strategy and seed are replaced.
+        variants: The strategies of this call.
+        seeds: The seeds of this call.
+        out: The comparison's folder.
+        command: What the user typed.
+        running: Whether this call is going to run something. If not, the folder says of commands
+            and versions what it said before: its results are not of this machine.
 
     Raises:
         RunFolderError: If the folder belongs to another comparison, or to something else.
@@ -35,6 +47,7 @@ def describe(
     tables = variant_tables(variants, config)
     common = json.loads(json.dumps(config.to_table()))
     all_seeds = list(dict.fromkeys(seeds))
+    calls: dict[str, Any] = {}
     if (out / _FILE).exists():
         found = _read(out / _FILE)
         known = json.loads(json.dumps(completed(found["config"])))
@@ -45,6 +58,7 @@ def describe(
             )
         tables = _joined(_known_variants(found), tables, out)
         all_seeds = sorted({*found["seeds"], *seeds})
+        calls = found["calls"]
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunFolderError(f"{out} is not empty and holds no comparison: choose another --out")
     return {
@@ -53,14 +67,24 @@ def describe(
         "variants": tables,
         "seeds": all_seeds,
         "config": common,
-        "command": command,
-        "versions": describe_environment(choose_device(config.device)),
+        **(_with_call(calls, command, config) if running else calls),
     }
 
 
 def write_description(description: Mapping[str, Any], out: Path) -> None:
     """Write what a folder compares."""
     write_atomically(out / _FILE, json.dumps(description, indent=1) + "\n")
+
+
+def _with_call(known: Mapping[str, Any], command: str, config: Config) -> dict[str, Any]:
+    """Return what a folder says of its calls, with one more."""
+    now = {"command": command, "versions": describe_environment(choose_device(config.device))}
+    told = {key: known.get(key) for key in now}
+    first = told if any(told.values()) else now
+    calls = list(known.get("calls") or [first])  # Older versions kept one call alone.
+    if now not in calls:  # A call that was cut short is repeated as it is.
+        calls.append(now)
+    return {**first, "calls": calls}
 
 
 def _joined(
@@ -93,6 +117,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         kept = {key: found[key] for key in ("config", "strategies", "seeds")}
-        return {**kept, "variants": dict(found.get("variants") or {})}
+        calls = {key: found[key] for key in ("command", "versions") if key in found}
+        if "calls" in found:
+            calls["calls"] = [dict(call) for call in found["calls"]]
+        return {**kept, "variants": dict(found.get("variants") or {}), "calls": calls}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunFolderError(f"{path} is damaged ({error}): choose another --out") from error

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.datasets import ImageSet
-from steepest.datasets.identity import identify
+from steepest.datasets.identity import TEST_CONTENT, identify
 from steepest.errors import InputError, SteepestError, SteepestWarning
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
@@ -114,10 +114,12 @@ def shared_key(
     """
     table: dict[str, Any] = config.to_table()
     parts = {key: value for key, value in table.items() if key not in {"strategy", "name"}}
+    # No training sees a test label.
+    identity = {key: value for key, value in identify(data).items() if key != TEST_CONTENT}
     whole = [
         parts,
         describe_environment(device),
-        [identify(data), list(data.mean), list(data.std), data.augmentation],
+        [identity, list(data.mean), list(data.std), data.augmentation],
         fingerprint(model),
         pool.labelled(),
     ]

@@ -29,7 +29,7 @@ _COLOURS = (BLUE, "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (9, 2)))
 
-_SETTINGS: dict[Any, Any] = {
+SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "svg.fonttype": "none",
@@ -43,6 +43,8 @@ _SETTINGS: dict[Any, Any] = {
     "axes.facecolor": PAPER,
     "savefig.facecolor": PAPER,
 }
+"""What matplotlib is told, so that every figure looks alike wherever it is drawn."""
+
 _SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
@@ -76,7 +78,7 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(7.2, 4.4), layout="constrained")
         axes = figure.add_subplot()
         styles = line_styles(comparison.strategies)
@@ -117,7 +119,7 @@ def draw_penalty(penalty: Penalty) -> Figure:
 
     names = penalty.strategies
     side = 2.2 + 0.75 * len(names)
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(side + 0.6, side), layout="constrained")
         axes = figure.add_subplot()
         blues = LinearSegmentedColormap.from_list("blues", [PAPER, BLUE])
@@ -147,7 +149,7 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
 
     metadata = _SVG_METADATA if kind == "svg" else {"Software": None}
     buffer = io.BytesIO()
-    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+    with mpl.rc_context(SETTINGS), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; the page has the real text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib import resources
-from typing import Any
 
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.statistics import Summary
 from steepest.report import numbers
 from steepest.report.diagnosis import classes_section, regime_section
+from steepest.report.environments import HARDWARE, VERSIONS, recorded
 from steepest.report.gallery import Pictures, gallery
 from steepest.report.headline import completeness, headline
-from steepest.report.markup import Safe, element, join, paragraph
+from steepest.report.markup import Safe, element, paragraph
 from steepest.report.results import (
     curves_section,
     penalty_section,
     results_section,
     tests_section,
 )
-
-_HARDWARE = ("device", "threads", "platform")
-_VERSIONS = ("steepest", "torch", "python")
 
 
 def render_page(comparison: Comparison, summary: Summary, curves_svg: bytes) -> str:
@@ -75,23 +72,15 @@ def _header(comparison: Comparison, summary: Summary) -> Safe:
 
 
 def _facts(comparison: Comparison, summary: Summary) -> Safe:
-    environments = [
-        entry["environment"]
-        for run in comparison.runs.values()
-        for entry in run.entries
-        if isinstance(entry.get("environment"), dict)
-    ]
     data = comparison.config.get("data")
-    versions = comparison.versions or _distinct(environments, _VERSIONS)
-    versions = {key: value for key, value in versions.items() if key not in _HARDWARE}
     asked = ", ".join(str(seed) for seed in comparison.seeds)
     facts: list[tuple[str, object]] = [
         ("data", data.get("name") if isinstance(data, dict) else None),
         ("strategies", ", ".join(comparison.legend)),
         ("seeds", f"{asked} ({summary.runs_complete} of {summary.runs_expected} runs complete)"),
         ("labels", _budget(comparison)),
-        ("hardware", _listing(_distinct(environments, _HARDWARE).items())),
-        ("versions", _listing(versions.items())),
+        ("hardware", _made_with(comparison, HARDWARE)),
+        ("versions", _made_with(comparison, VERSIONS)),
         ("command", element("code", comparison.command) if comparison.command else None),
     ]
     known = [(name, value) for name, value in facts if value]
@@ -109,17 +98,12 @@ def _budget(comparison: Comparison) -> str:
     return f"{first['labelled']} to {last['labelled']} in {len(longest.entries)} cycles"
 
 
-def _distinct(environments: list[dict[str, Any]], keys: tuple[str, ...]) -> dict[str, str]:
-    """Return all values that the runs recorded for each key."""
-    told = {
-        key: dict.fromkeys(str(e[key]) for e in environments if e.get(key) is not None)
-        for key in keys
-    }
-    return {key: " / ".join(values) for key, values in told.items() if values}
-
-
-def _listing(pairs: Iterable[tuple[str, object]]) -> Safe:
-    return join((f"{key} {value}" for key, value in pairs), between=", ")
+def _made_with(comparison: Comparison, keys: Sequence[str]) -> str:
+    """Return what the records were made with, and whether that is not one thing for all."""
+    found = recorded(comparison, keys)
+    told = ", ".join(f"{key} {' / '.join(map(str, values))}" for key, values in found.items())
+    mixed = any(len(values) > 1 for values in found.values())
+    return f"{told} (not the same in all records)" if mixed else told
 
 
 def _footer(comparison: Comparison) -> str:

@@ -13,6 +13,7 @@ from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.statistics import Summary, summarise
 from steepest.files import write_atomically
 from steepest.journal import Entry
+from steepest.report.environments import HARDWARE, VERSIONS, recorded
 from steepest.report.figures import draw_learning_curves, draw_penalty, render
 from steepest.report.page import render_page
 from steepest.report.read import read_comparison
@@ -131,7 +132,13 @@ def _summary_json(comparison: Comparison, summary: Summary) -> str:
     whole = {
         **summary.to_dict(),
         "command": comparison.command,
-        "versions": dict(comparison.versions or {}),
+        "versions": _versions(comparison),
         "config": dict(comparison.config),
     }
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _versions(comparison: Comparison) -> dict[str, Any]:
+    """Return what the records were made with: one value, or a list where they differ."""
+    found = recorded(comparison, (*VERSIONS, *HARDWARE))
+    return {key: values if len(values) > 1 else values[0] for key, values in found.items()}

@@ -89,10 +89,6 @@ class Checkpoint:
         _set_random_states(model, _part(tensors, "random."))
         return epochs, seconds
 
-    def clear(self) -> None:
-        """Remove the file: its training is over."""
-        self.path.unlink(missing_ok=True)
-
 
 def _read(path: Path, key: str) -> tuple[int, float, dict[str, Tensor]] | None:
     try:

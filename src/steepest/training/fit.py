@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from steepest.datasets.base import Images
 from steepest.datasets.sealed import Labels
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
-from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
 from steepest.tasks import Task
 from steepest.training.augment import AUGMENTATIONS, OWN
@@ -21,6 +20,7 @@ from steepest.training.batches import LabelledImages
 from steepest.training.checkpoint import Checkpoint
 from steepest.training.compiled_step import CompiledStep
 from steepest.training.extra import Extra
+from steepest.training.identity import identify_training
 from steepest.training.recipe import Recipe
 from steepest.training.scope import lay_out, memory_format, own_randomness
 from steepest.training.step import RecordedStep, Step
@@ -90,12 +90,13 @@ def fit(
     augment, classes = AUGMENTATIONS.get(chosen), getattr(task, "classes", None)
     data = LabelledImages(images, labels, mean, std, augment, classes)
     whole = model if extra is None else nn.ModuleList([model, extra])
+    key = (
+        identify_training(whole, task, data, recipe, augmentation=chosen, seed=seed)
+        if checkpoint
+        else ""
+    )
     whole.to(device)
     data = data.to(device)
-    # With the weights it begins from, a model that was changed since goes on from nothing.
-    key = (
-        f"{fingerprint(whole)}, seed {seed}, {len(images)} samples, {recipe}" if checkpoint else ""
-    )
     loss = math.nan
     with (
         own_randomness(seed, device),

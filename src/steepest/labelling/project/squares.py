@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from steepest.devices import usable_cores
 from steepest.errors import DataError
 from steepest.labelling.project.decoding import read_square
 from steepest.labelling.project.pictures import locate, mark_unreadable
@@ -55,7 +55,7 @@ def read_squares(
 
     pixels = torch.empty(len(ids), 3, side, side, dtype=torch.uint8)
     places: list[int] = []
-    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    threads = min(_MOST_THREADS, usable_cores())
     with progress.task("reading", len(ids)) as step, ThreadPoolExecutor(threads) as pool:
         for place, square in enumerate(pool.map(read, ids)):
             if isinstance(square, DataError):

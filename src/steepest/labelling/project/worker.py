@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from steepest.devices import usable_cores
 from steepest.errors import SteepestError
 from steepest.labelling.project.retraining import run_round
 from steepest.labelling.project.store import FILE_NAME, Store
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
     with contextlib.suppress(OSError, AttributeError):
         # People who click must not wait for a machine that learns.
         os.nice(_NICENESS)
-    torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
+    torch.set_num_threads(max(1, usable_cores() - 1))
     store = Store(folder / FILE_NAME)
     try:
         run_round(store, photos, token)
