@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -25,10 +26,11 @@ from steepest.strategies.support import NO_SUPPORT
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
     from sklearn.utils import _safe_indexing as rows_of
+    from sklearn.utils import check_random_state
     from sklearn.utils.validation import check_is_fitted
 except ModuleNotFoundError as error:  # pragma: no cover - depends on what is installed
     raise ModuleNotFoundError(
-        "steepest.sklearn needs scikit-learn: pip install 'steepest[sklearn]'"
+        "steepest.sklearn needs scikit-learn: run pip install '.[sklearn]' in the project's folder"
     ) from error
 
 
@@ -52,7 +54,8 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             to None if −1 is one of your classes.
         subset: Score only a random subset of this size, or of k if that is more.
         batch_size: Samples in flight.
-        random_state: A whole number that decides every draw.
+        random_state: A whole number that decides every draw; a generator or None draws one
+            when the learner is fitted, as elsewhere in scikit-learn.
 
     Attributes:
         estimator_: The fitted estimator; there is none while nothing is labelled. One that
@@ -75,7 +78,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         unlabelled: Any = -1,  # noqa: ANN401
         subset: int | None = None,
         batch_size: BatchSize = "auto",
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.estimator = estimator
         self.strategy = strategy
@@ -100,7 +103,8 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.y_ = _check_kinds(read_labels(y, count, self.unlabelled))
         self.skipped_ = np.zeros(len(self.y_), dtype=bool)
         self.teachings_ = 0
-        self._refit()
+        self.seed_ = _seed_of(self.random_state)
+        self._take(self._fitted(self.y_))
         return self
 
     def query(self, k: int = 1, *, features: Any = None) -> npt.NDArray[np.intp]:  # noqa: ANN401
@@ -137,12 +141,14 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         rows = _check_rows(indices, len(self.y_))
         given = read_labels(labels, len(rows), self.unlabelled)
         refused = np.array([label is None for label in given], dtype=bool)
-        changed = self.y_.copy()
+        changed, skipped = self.y_.copy(), self.skipped_.copy()
         changed[rows] = given
-        self.y_ = _check_kinds(changed)
-        self.skipped_[rows] = refused
+        skipped[rows] = refused
+        # What the estimator refuses changes nothing: it may raise anything here.
+        fitted = self._fitted(_check_kinds(changed))
+        self.y_, self.skipped_ = changed, skipped
         self.teachings_ += 1
-        self._refit()
+        self._take(fitted)
         return self
 
     def predict(self, X: Any) -> Any:  # noqa: ANN401, N803
@@ -167,17 +173,22 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def _labelled(self) -> npt.NDArray[np.bool_]:
         return np.array([label is not None for label in self.y_], dtype=bool)
 
-    def _refit(self) -> None:
-        """Fit a clone to the labelled rows."""
-        rows = np.flatnonzero(self._labelled)
-        self.__dict__.pop("estimator_", None)
+    def _fitted(self, y: npt.NDArray[np.object_]) -> tuple[Any, Any] | None:
+        """Return a clone that is fitted to the labelled rows, and its classes."""
+        rows = np.flatnonzero([label is not None for label in y])
         if len(rows) == 0:
-            return
-        known = np.array(self.y_[rows].tolist())
-        self.estimator_ = _fit(self.estimator, rows_of(self.X_, rows), known)
-        self.classes_ = getattr(self.estimator_, "classes_", np.unique(known))
-        if hasattr(self.estimator_, "n_features_in_"):
-            self.n_features_in_ = self.estimator_.n_features_in_
+            return None
+        known = np.array(y[rows].tolist())
+        fitted = _fit(self.estimator, rows_of(self.X_, rows), known)
+        return fitted, getattr(fitted, "classes_", np.unique(known))
+
+    def _take(self, fitted: tuple[Any, Any] | None) -> None:
+        """Go on with another estimator, or with none."""
+        self.__dict__.pop("estimator_", None)
+        if fitted is not None:
+            self.estimator_, self.classes_ = fitted
+            if hasattr(self.estimator_, "n_features_in_"):
+                self.n_features_in_ = self.estimator_.n_features_in_
 
     def _select(self, k: int, taken: list[int], features: Any) -> Selection:  # noqa: ANN401
         ready = hasattr(self, "estimator_") and len(self.classes_) > 1
@@ -197,7 +208,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             batch_size=self.batch_size,
             progress=False,
         )
-        seed = derive(self.random_state, "query", self.teachings_)
+        seed = derive(self.seed_, "query", self.teachings_)
         if inside is None:
             return chooser.by_predictions(
                 self._predict, k, strategy, labelled=taken, seed=seed, support=NO_SUPPORT
@@ -241,6 +252,13 @@ def _indexable(samples: Any) -> tuple[Any, int]:  # noqa: ANN401
     if count == 0:
         raise InputError("the pool is empty: there is nothing to learn from or to choose")
     return samples, count
+
+
+def _seed_of(state: int | np.random.RandomState | None) -> int:
+    """Return a whole number for every way in which scikit-learn takes a random state."""
+    if isinstance(state, numbers.Integral):
+        return int(state)
+    return int(check_random_state(state).randint(np.iinfo(np.int32).max))
 
 
 def _check_rows(indices: Any, count: int) -> npt.NDArray[np.intp]:  # noqa: ANN401

@@ -69,8 +69,9 @@ def test_missing_peers_are_noted_with_the_remedy(capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, package, None)
     code, text, _ = run(capsys, *TINY, "--contenders", "opacus,backpack,ours")
     assert code == 0
-    assert "opacus: absent: opacus is not installed: pip install 'steepest[bench]'" in text
-    assert "backpack: absent: backpack is not installed: pip install 'steepest[bench]'" in text
+    remedy = "run pip install '.[bench]' in the project's folder"
+    assert f"opacus: absent: opacus is not installed: {remedy}" in text
+    assert f"backpack: absent: backpack is not installed: {remedy}" in text
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,14 @@ def test_bad_input_is_one_line_and_code_2(capsys, argv, message):
     (line,) = errors.splitlines()
     assert line.startswith("steepest: error: ")
     assert message in line
+
+
+@pytest.mark.parametrize("limit", ["nan", "-1", "0", "inf"])
+def test_a_limit_is_a_number_of_seconds(capsys, limit):
+    argv = ["--smoke", "--strategies", "margin", "--limit", limit]
+    code, out, errors = run(capsys, "bench", "strategies", *argv)
+    assert (code, out) == (2, "")
+    assert "give a number of seconds above 0" in errors
 
 
 def test_the_kind_of_measurement_must_be_named(capsys):

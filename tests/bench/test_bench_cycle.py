@@ -8,7 +8,7 @@ from steepest.bench.cycle import CycleBench
 from steepest.bench.cycle_result import read_cycle_result
 from steepest.bench.cycle_table import describe_cycle
 from steepest.cli.main import main
-from steepest.errors import ConfigError
+from steepest.errors import ConfigError, InputError
 from steepest.experiment.config import load_config
 from steepest.experiment.variants import parse_variants
 from steepest.progress import SilentProgress
@@ -49,6 +49,15 @@ def test_the_same_bench_again_takes_over_what_is_there(tmp_path):
     first = bench(tmp_path, "random").run()
     again = bench(tmp_path, "random", "margin").run()
     assert again.measurements[0] == first.measurements[0]
+
+
+def test_a_folder_of_other_runs_ends_the_bench_and_is_named(tmp_path):
+    bench(tmp_path, "random").run()
+    with pytest.raises(InputError, match=r"--runs .*cannot be used"):
+        bench(tmp_path, "random", settings=["training.epochs=2"]).run()
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="--runs"):
+        bench(tmp_path / "file", "margin").run()
 
 
 def test_a_single_cycle_has_nothing_to_choose(tmp_path):

@@ -10,8 +10,11 @@ from steepest.influence import (
     solve_dense,
     solve_lissa,
     summed_gradient,
+    vectors,
 )
 from steepest.influence.power import largest_eigenvalue
+from steepest.influence.solution import relative_residual
+from steepest.seeds import generator
 
 QUIET = {"progress": False}
 
@@ -66,6 +69,67 @@ def test_lissa_with_draws_follows_the_seed_and_comes_near(small):
     assert not close(first.vector, other.vector, 1e-6)
     assert close(first.vector, exact.vector, 0.25)
     assert "5 examples a step, mean of 4 runs" in first.note
+
+
+BATCH = 5
+MORE = {"damping": 0.5, "scale": 4.0, "batch": BATCH, "depth": 30, **QUIET}
+
+
+class Spoilt:
+    """A curvature whose products fail in the first step of some runs."""
+
+    def __init__(self, curvature, *repeats):
+        count = len(curvature.objective)
+        draws = (generator(0, "lissa", repeat, 0) for repeat in repeats)
+        self._bad = [torch.randperm(count, generator=draw)[:BATCH] for draw in draws]
+        self._whole = curvature
+
+    def __getattr__(self, name):
+        return getattr(self._whole, name)
+
+    def product(self, vector, rows=None):
+        found = self._whole.product(vector, rows)
+        spoilt = rows is not None and any(torch.equal(rows, bad) for bad in self._bad)
+        return vectors.scaled(float("nan"), found) if spoilt else found
+
+
+def test_runs_that_diverge_are_left_out_of_the_mean(small):
+    curvature, v = small
+    first = solve_lissa(curvature, v, repeats=1, **MORE)
+    both = solve_lissa(curvature, v, repeats=2, **MORE)
+    second = vectors.axpy(-1.0, first.vector, vectors.scaled(2.0, both.vector))
+    cases = {(1,): first.vector, (0,): second, (0, 2): second, (2, 3): both.vector}
+    for spoilt, wanted in cases.items():
+        repeats = max(spoilt[-1] + 1, 2)
+        found = solve_lissa(Spoilt(curvature, *spoilt), v, repeats=repeats, **MORE)
+        assert close(found.vector, wanted, 1e-9)
+        assert f"{len(spoilt)} of {repeats} runs diverged: left out of the mean" in found.note
+        assert f"mean of {repeats - len(spoilt)} run" in found.note
+        assert "the vector is 0" not in found.note
+        # What became of a failed run says nothing of the others.
+        assert found.note.startswith("scale 4;")
+        assert "restarts" not in found.note
+        assert found.residual == pytest.approx(
+            relative_residual(curvature, wanted, v, MORE["damping"])
+        )
+        assert len(found.residuals) == MORE["depth"]
+
+
+def test_convergence_is_that_of_the_runs_that_are_kept(small):
+    curvature, v = small
+    more = {**MORE, "tolerance": 0.5, "repeats": 3}
+    assert solve_lissa(Spoilt(curvature, 1), v, **more).converged
+    assert not solve_lissa(Spoilt(curvature, 0, 1, 2), v, **more).converged
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_the_vector_is_0_only_if_every_run_diverged(small, repeats):
+    curvature, v = small
+    found = solve_lissa(Spoilt(curvature, *range(repeats)), v, repeats=repeats, **MORE)
+    assert vectors.norm(found.vector) == 0
+    assert "diverged; the vector is 0" in found.note
+    assert "left out" not in found.note
+    assert not found.converged
 
 
 def test_the_largest_eigenvalue_is_that_of_the_matrix(small):

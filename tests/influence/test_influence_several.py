@@ -20,7 +20,14 @@ from influence_nets import (
 from model_state import same, snapshot
 
 from steepest.errors import InputError
-from steepest.influence import Examples, gauss_newton, influence_on_test, influences_on_test
+from steepest.influence import (
+    Examples,
+    gauss_newton,
+    influence_on_test,
+    influences_on_test,
+    solve_cg,
+    summed_gradient,
+)
 from steepest.influence import several as module
 
 QUIET = {"progress": False}
@@ -79,3 +86,16 @@ def test_bad_input_is_refused():
     other = {name: value[..., :1] for name, value in directions[1].items()}
     with pytest.raises(InputError):
         influences_on_test(model, TASK, examples, [directions[0], other], **QUIET)
+
+
+def test_solutions_are_taken_as_they_are():
+    model, examples = mlp(), rows()
+    curvature = gauss_newton(model, TASK, examples)
+    v = summed_gradient(model, TASK, examples)
+    solved = [solve_cg(curvature, v, damping=d, progress=False) for d in (0.1, 1.0)]
+    found = influences_on_test(model, TASK, examples, solved, **QUIET)
+    wanted = influences_on_test(model, TASK, examples, [s.vector for s in solved], **QUIET)
+    assert torch.equal(found, wanted)
+    for damping in ("x", None, float("nan"), -1.0):
+        with pytest.raises(InputError, match="at least 0"):
+            solve_cg(curvature, v, damping=damping, progress=False)

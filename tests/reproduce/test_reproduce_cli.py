@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from steepest.cli.main import main
+from steepest.pool import FileLock
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -21,13 +23,16 @@ def test_the_list_shows_every_artefact_and_writes_nothing(tmp_path, monkeypatch,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_records_that_are_kept_become_pages_without_any_run(tmp_path, capsys):
+def test_records_that_are_kept_become_pages_without_any_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("STEEPEST_DATA", raising=False)
     out = tmp_path / "out"
     command = ["reproduce", "gap", "--from", str(RESULTS), "--seeds", "1", "--minutes", "0"]
     assert main([*command, "--quiet", "--out", str(out)]) == 0
     told = capsys.readouterr().out
     assert "partial" in told
-    assert "the same command goes on" in told
+    assert re.search(r"\n1 of \d+ runs complete", told)
+    assert "steepest data get cifar10" in told  # The same command would not go on: data first.
+    assert "goes on" not in told
     page = (out / "table-3" / "page.html").read_text()
     assert "training.amp true instead of false" in page
     assert (out / "index.html").is_file()
@@ -59,6 +64,10 @@ def test_without_runs_only_what_is_there_is_taken(tmp_path, monkeypatch, capsys)
         (["table-3", "--seeds", "0", "--out", "x"], "at least 1"),
         (["table-3", "--strategies", "entopy", "--out", "x"], "did you mean 'entropy'"),
         (["table-3", "--strategies", ",", "--out", "x"], "separated by commas"),
+        (["table-2", "--strategies", "egl", "--out", "x"], "are about entropy-gradnorm"),
+        (["table-3", "--set", "device=foo", "--out", "x"], "device 'foo'"),
+        (["table-3", "--minutes", "nan", "--out", "x"], "at least 0"),
+        (["table-3", "--minutes", "-1", "--out", "x"], "at least 0"),
     ],
 )
 def test_bad_input_is_one_line_and_two(arguments, said, tmp_path, monkeypatch, capsys):
@@ -67,4 +76,19 @@ def test_bad_input_is_one_line_and_two(arguments, said, tmp_path, monkeypatch, c
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_one_command_at_a_time_works_in_a_folder(tmp_path, capsys):
+    with FileLock(tmp_path / "reproduce"):
+        assert (
+            main(["reproduce", "a1", "--preset", "smoke", "--quiet", "--out", str(tmp_path)]) == 2
+        )
+    assert "is in use" in capsys.readouterr().err
+
+
+def test_the_list_writes_nothing_in_the_smallest_size_either(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "--list", "--preset", "smoke", "--quiet"]) == 0
+    assert "figure-2" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ from steepest.experiment.config import load_config
 from steepest.reproduce.artefact import all_artefacts
 from steepest.reproduce.level import LEVELS, load_level
 from steepest.reproduce.scenes import write_scenes
+from steepest.reproduce.workspace import Workspace
 
 
 @pytest.mark.parametrize("name", LEVELS)
@@ -72,3 +73,18 @@ def test_scenes_are_always_the_same_and_have_every_class(tmp_path):
         assert all(np.array_equal(one[key], other[key]) for key in one)
         assert set(np.unique(one["train_labels"])) == {0, 1, 2}
         assert one["train_images"].shape[1:] == (3, 32, 32)
+
+
+@pytest.mark.parametrize("name", ["plain", "it's", 'a "b" \\ ü'])
+def test_any_folder_can_hold_the_scenes(tmp_path, name):
+    level = load_level("smoke")
+    work = Workspace(level, tmp_path / name)
+    config = level.config("cityscapes", None, weights=False, work=work.out / "work")
+    scenes = work.out / "work" / "scenes.npz"
+    assert config.data.options["path"] == str(scenes)
+    assert not scenes.exists()
+    work.write_own_data(config)
+    whole = scenes.read_bytes()
+    scenes.write_bytes(whole[:100])
+    work.write_own_data(config)  # Damaged: nobody but us can write them again.
+    assert scenes.read_bytes() == whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 
 import pytest
@@ -148,3 +149,28 @@ def test_the_list_tells_what_is_there_and_what_is_left(tmp_path, monkeypatch):
     assert "2 of 7" in told
     assert "35" in told  # Five runs of seven cycles are left.
     assert "steepest data get cifar10" in told
+
+
+@pytest.mark.parametrize("lost", ["weights/cycle-000.safetensors", "config.json"])
+def test_a_run_that_lost_a_part_is_named_with_the_remedy(work, lost):
+    need = Need("cifar10", ("random",), weights=True, seeds=1)
+    make_missing(work, [Trial(need)], jobs=1)
+    (run,) = work.runs(need)
+    (run.folder / lost).write_text("") if lost == "config.json" else (run.folder / lost).unlink()
+    make_missing(work, [Trial(need)], jobs=1)
+    (told,) = work.missing([need])
+    assert str(run.folder) in told
+    assert "delete" in told
+    shutil.rmtree(run.folder)
+    again = Workspace(work.level, work.out)
+    make_missing(again, [Trial(need)], jobs=1)
+    assert again.missing([need]) == ()
+
+
+def test_weights_that_cannot_be_read_are_named_with_the_remedy(work):
+    need = Need("cifar10", ("random",), weights=True, seeds=1)
+    make_missing(work, [Trial(need)], jobs=1)
+    (run,) = work.runs(need)
+    run.weights(0).write_bytes(b"cut")
+    with pytest.raises(RunFolderError, match=r"delete .*makes that run again"):
+        work.model(run, 0)

@@ -15,7 +15,8 @@ from steepest.reproduce.level import load_level
 from steepest.reproduce.page import Made
 from steepest.reproduce.parts import FigurePart, Panel, TablePart
 from steepest.reproduce.produce import choose, produce
-from steepest.reproduce.workspace import OutOfTime, Workspace
+from steepest.reproduce.time_limit import OutOfTime
+from steepest.reproduce.workspace import Workspace
 from steepest.reproduce.writing import markdown_table, rows_csv, write_artefact
 
 VOID = {"meta", "br", "img", "path", "use", "rect", "line", "circle"}

@@ -10,7 +10,8 @@ from steepest.reproduce.artefact import Need, find_artefact
 from steepest.reproduce.level import Setting, load_level
 from steepest.reproduce.publication import published
 from steepest.reproduce.retrain import train_on_choice
-from steepest.reproduce.workspace import OutOfTime, Workspace
+from steepest.reproduce.time_limit import OutOfTime
+from steepest.reproduce.workspace import Workspace
 
 NEED = Need("cifar10", ("entropy-gradnorm",), seeds=1)
 CHANGES = (

@@ -13,7 +13,8 @@ from steepest.errors import InputError, RunFolderError
 from steepest.experiment import Experiment, load_config
 from steepest.reproduce.artefact import Need
 from steepest.reproduce.level import Setting
-from steepest.reproduce.workspace import OutOfTime, Workspace
+from steepest.reproduce.time_limit import OutOfTime
+from steepest.reproduce.workspace import Workspace
 from steepest.training import evaluate
 
 CHANGES = (
@@ -104,9 +105,12 @@ def test_what_was_made_is_remembered_and_made_once(tmp_path, work):
 
     assert own.remember("x/y", make) == own.remember("x/y", make) == {"a": [1, 2.5]}
     assert len(made) == 1
-    (tmp_path / "work" / "x" / "y.json").write_text("{")
-    own.remember("x/y", make)
-    assert len(made) == 2
+    file = tmp_path / "work" / "x" / "y.json"
+    for damage in ("{", '{"value": []}', file.read_text().replace("2.5", "2.6")):
+        before = len(made)
+        file.write_text(damage)
+        assert own.remember("x/y", make) == {"a": [1, 2.5]}
+        assert len(made) == before + 1
 
 
 def test_nothing_long_is_begun_when_the_time_is_up(tmp_path, work):

@@ -194,6 +194,12 @@ def test_what_cannot_be_used_is_refused(change, message):
         change(learner)
 
 
+class Blocks(nn.Sequential):
+    """Layers that say which of them make maps."""
+
+    block_layers = ("0",)
+
+
 class Torch:
     """Makes skorch nets: on logits, or on probabilities as skorch's default wants them."""
 
@@ -203,13 +209,13 @@ class Torch:
     def net(self, *tail, criterion=nn.CrossEntropyLoss):
         torch.manual_seed(0)
         return self.skorch.NeuralNetClassifier(
-            nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3), *tail),
+            Blocks(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3), *tail),
             criterion=criterion, lr=0.5, max_epochs=20, train_split=None, verbose=0,
         )  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
-@pytest.mark.parametrize("strategy", [None, "entropy-gradnorm", "badge", "isal", "margin"])
+@pytest.mark.parametrize("strategy", [None, "entropy-gradnorm", "badge", "isal", "ll4al", "margin"])
 def test_a_module_in_skorch_is_asked_itself(strategy):
     learner = ActiveLearner(Torch().net(), strategy).fit(ROWS, FEW)
     rows = learner.query(5)
@@ -253,3 +259,28 @@ def test_outputs_of_unknown_meaning_are_refused():
     learner.estimator_.criterion_ = nn.MultiMarginLoss()
     with pytest.raises(InputError, match="MultiMarginLoss"):
         learner.query(2)
+
+
+def test_what_the_estimator_refuses_changes_nothing():
+    rows = ROWS.copy()
+    rows[20, 0] = np.nan
+    learner = ActiveLearner(LogisticRegression(), strategy="random").fit(rows, FEW)
+    before, picks = learner.y_.copy(), learner.query(3)
+    with pytest.raises(ValueError, match="NaN"):
+        learner.teach([20], [1])
+    assert (learner.y_ == before).all()
+    assert hasattr(learner, "estimator_")
+    assert learner.teachings_ == 0
+    np.testing.assert_array_equal(learner.query(3), picks)
+
+
+def test_every_kind_of_random_state_is_a_seed():
+    def picks(state):
+        learner = ActiveLearner(LogisticRegression(), strategy="random", random_state=state)
+        return learner.fit(ROWS, FEW).query(5).tolist()
+
+    assert picks(np.int64(3)) == picks(3) != picks(4)
+    assert picks(np.random.RandomState(3)) == picks(np.random.RandomState(3))
+    assert picks(np.random.RandomState(3)) != picks(np.random.RandomState(4))
+    with pytest.raises(ValueError, match="cannot be used to seed"):
+        picks("a")

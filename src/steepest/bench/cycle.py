@@ -10,7 +10,7 @@ from steepest.bench.cycle_result import SCHEMA, CycleMeasurement, CycleResult
 from steepest.bench.machine import describe_machine
 from steepest.bench.trial import one_line
 from steepest.devices import choose_device
-from steepest.errors import ConfigError, SteepestError
+from steepest.errors import ConfigError, InputError, RunFolderError, SteepestError
 from steepest.experiment.config import Config
 from steepest.experiment.loop import Experiment
 from steepest.experiment.parts import load_data
@@ -60,6 +60,9 @@ class CycleBench:
 
         Args:
             after_each: Called with what is known after each strategy.
+
+        Raises:
+            InputError: If a run's folder holds something else, or cannot be written.
         """
         data = load_data(self._config)
         with self._progress.task("cycles", len(self._rows)) as step:
@@ -76,6 +79,10 @@ class CycleBench:
                     )
                     metric = experiment.task.headline
                     self._rows[place] = _measured(row, experiment.run(until=1)[0], metric)
+                except RunFolderError as error:
+                    raise InputError(
+                        f"--runs {self._folder} cannot be used ({one_line(error)}): choose another"
+                    ) from error
                 except SteepestError as error:
                     self._rows[place] = replace(row, status="refused", note=one_line(error))
                 step.advance(note=variant.label)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from steepest.errors import InputError
 
 if TYPE_CHECKING:
     from steepest.experiment.config import Config
@@ -77,8 +80,17 @@ def add_minutes(parser: argparse.ArgumentParser) -> None:
 
 
 def deadline_of(arguments: argparse.Namespace) -> float | None:
-    """Return when to stop, in the seconds of ``time.time()``."""
-    return None if arguments.minutes is None else time.time() + 60 * arguments.minutes
+    """Return when to stop, in the seconds of ``time.time()``.
+
+    Raises:
+        InputError: If the minutes are no number of at least 0.
+    """
+    minutes: float | None = arguments.minutes
+    if minutes is None:
+        return None
+    if not math.isfinite(minutes) or minutes < 0:
+        raise InputError(f"--minutes {minutes}: give a number of at least 0")
+    return time.time() + 60 * minutes
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ runs out of memory.
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from steepest.cli.arguments import add_quiet
 from steepest.cli.bench_run import given, read_numbers, run_bench
+from steepest.errors import InputError
 
 if TYPE_CHECKING:
     from steepest.bench.strategies import Settings
@@ -70,6 +72,8 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     from steepest.strategies.base import STRATEGIES
 
     smoke: bool = arguments.smoke
+    if not math.isfinite(arguments.limit) or arguments.limit <= 0:
+        raise InputError(f"--limit {arguments.limit}: give a number of seconds above 0")
     chosen = tuple(filter(None, arguments.strategies.split(",")))
     for name in chosen:
         STRATEGIES.get(name)

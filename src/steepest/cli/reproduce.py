@@ -8,12 +8,19 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from steepest.cli.arguments import add_minutes, add_quiet, deadline_of
 from steepest.errors import InputError
 from steepest.progress import show_progress
 from steepest.report.text_table import text_table
+
+if TYPE_CHECKING:
+    from steepest.reproduce.artefact import Artefact
+    from steepest.reproduce.making import Wanted
+    from steepest.reproduce.workspace import Workspace
 
 NAME = "reproduce"
 HELP = "make the paper's tables and figures again"
@@ -70,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from steepest.pool import FileLock
     from steepest.reproduce.level import load_level
     from steepest.reproduce.making import wanted_runs
     from steepest.reproduce.produce import choose, page_of, produce
@@ -84,33 +92,42 @@ def execute(arguments: argparse.Namespace) -> int:
         sources=[source.absolute() for source in arguments.sources],
         progress=show_progress(enabled=not arguments.quiet),
         deadline=deadline_of(arguments),
-        only=_only(arguments.strategies),
+        only=_only(arguments.strategies, artefacts),
     )
     if arguments.only_list:
         from steepest.reproduce.listing import list_artefacts
 
         print(list_artefacts(work, artefacts))
         return 0
+    work.check()
     command = shlex.join(["steepest", *sys.argv[1:]])
-    made = produce(
-        artefacts, work, jobs=arguments.jobs, command=command, runs=not arguments.no_runs
-    )
+    with FileLock(work.out / "reproduce"):
+        made = produce(
+            artefacts, work, jobs=arguments.jobs, command=command, runs=not arguments.no_runs
+        )
     rows = [(one.artefact.name, one.artefact.paper, one.state, len(one.runs)) for one in made]
     print(text_table(("artefact", "in the paper", "state", "runs"), rows))
-    for told in dict.fromkeys(work.problems.values()):
-        print(f"not there: {told}")
-    runs = wanted_runs(work, artefacts)
-    done = sum(run.complete for run in runs)
-    more = "" if done == len(runs) else "; the same command goes on with the others"
-    print(f"{done} of {len(runs)} runs complete{more}")
+    _tell_of_runs(work, wanted_runs(work, artefacts), making=not arguments.no_runs)
     print(f"\nIndex: {work.out / 'index.html'}")
     if len(made) == 1:
         print(f"Page:  {page_of(work.out, made[0])}")
     return 0
 
 
-def _only(text: str | None) -> list[str]:
-    """Return names of strategies, each of which there is."""
+def _tell_of_runs(work: Workspace, runs: Sequence[Wanted], *, making: bool) -> None:
+    """Say how many runs there are, and what of the others the same command can do."""
+    left = [run for run in runs if not run.complete]
+    told = {
+        run.folder: problem for run in left if (problem := work.problem_of(run.group, run.strategy))
+    }
+    for problem in dict.fromkeys(told.values()):
+        print(f"not there: {problem}")
+    more = "; the same command goes on with the others" if making and len(told) < len(left) else ""
+    print(f"{len(runs) - len(left)} of {len(runs)} runs complete{more}")
+
+
+def _only(text: str | None, artefacts: Sequence[Artefact]) -> list[str]:
+    """Return names of strategies, each of which there is, and some of which artefacts need."""
     from steepest.strategies.base import STRATEGIES
 
     names = [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
@@ -118,6 +135,10 @@ def _only(text: str | None) -> list[str]:
         raise InputError(f"--strategies {text!r}: give names separated by commas")
     for name in names:
         STRATEGIES.get(name)
+    known = {name for one in artefacts for need in one.needs() for name in need.strategies}
+    if names and not known & set(names):
+        about = f"are about {', '.join(sorted(known))}" if known else "need no runs"
+        raise InputError(f"--strategies {text}: the artefacts {about}")
     return names
 
 

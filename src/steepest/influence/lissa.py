@@ -54,7 +54,8 @@ def solve_lissa(
             estimate of the largest.
         depth: Steps at most.
         batch: Examples for each step, drawn by the seed; None takes all of them.
-        repeats: Runs with other draws whose mean is returned; one is enough without draws.
+        repeats: Runs with other draws, of which the mean of those that do not diverge is
+            returned; one is enough without draws.
         tolerance: Stop early at this residual, if every step takes all examples.
         seed: Seeds the draws.
         progress: Whether to show progress.
@@ -77,7 +78,8 @@ def solve_lissa(
     with shown(progress).task("LiSSA", depth * repeats) as step:
         for repeat in range(repeats if drawn else 1):
             run = series.run_to_the_end(scale, repeat, step)
-            scale = run.scale
+            # A run that failed at every scale says nothing of the one that others take.
+            scale = scale if run.diverged else run.scale
             runs.append(run)
     return _summarise(series, runs, watch)
 
@@ -182,17 +184,20 @@ class _Alarm:
 
 def _summarise(series: _Series, runs: list[_Run], watch: StopWatch) -> Solution:
     curvature = series.curvature
-    found = vectors.mean_of(run.vector for run in runs)
+    # Vectors of runs that diverged are 0, and no part of a mean.
+    good = [run for run in runs if not run.diverged]
+    kept = good or runs
+    found = vectors.mean_of(run.vector for run in kept)
     residual = relative_residual(curvature, found, series.wanted, series.damping)
     rayleigh = [run.rayleigh for run in runs if run.rayleigh is not None]
     indefinite = any(value <= 0 for value in rayleigh)
-    part = f"{series.batch} examples a step, mean of {len(runs)} runs" if series.batch else ""
-    restarts = sum(run.restarts for run in runs)
+    part = f"{series.batch} examples a step, mean of {len(kept)} runs" if series.batch else ""
+    restarts = sum(run.restarts for run in kept)
     notes = (
-        f"scale {runs[-1].scale:.4g}",
+        f"scale {kept[-1].scale:.4g}",
         part,
         f"{restarts} restarts with twice the scale" if restarts else "",
-        "diverged; the vector is 0" if any(run.diverged for run in runs) else "",
+        _describe_divergence(len(runs), len(runs) - len(good)),
         "a direction of negative curvature was met: use more damping" if indefinite else "",
         curvature.note,
     )
@@ -203,12 +208,18 @@ def _summarise(series: _Series, runs: list[_Run], watch: StopWatch) -> Solution:
         damping=series.damping,
         effective_damping=series.damping + curvature.objective.weight_decay,
         iterations=sum(len(run.residuals) for run in runs),
-        residuals=runs[-1].residuals,
+        residuals=kept[-1].residuals,
         residual=residual,
-        converged=residual <= 2 * series.tolerance and not any(run.diverged for run in runs),
+        converged=bool(good) and not indefinite and residual <= 2 * series.tolerance,
         indefinite=indefinite,
         smallest_eigenvalue=min(rayleigh, default=None),
         seconds=watch.seconds(),
         excluded=curvature.objective.excluded,
         note=join_notes(*notes),
     )
+
+
+def _describe_divergence(runs: int, failed: int) -> str:
+    if failed == runs:
+        return "diverged; the vector is 0"
+    return f"{failed} of {runs} runs diverged: left out of the mean" if failed else ""

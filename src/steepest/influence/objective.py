@@ -147,13 +147,13 @@ def summed_gradient(
     return sum_of_gradients(objective)
 
 
-def check_amount(name: str, value: float) -> float:
+def check_amount(name: str, value: object) -> float:
     """Return a finite number of at least 0.
 
     Raises:
         InputError: If it is none.
     """
-    if not math.isfinite(value) or value < 0:
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise InputError(f"{name} is {value!r}; give a number of at least 0")
     return float(value)
 

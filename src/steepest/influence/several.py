@@ -18,7 +18,7 @@ from steepest.influence.examples import Source
 from steepest.influence.losses import SampleLoss
 from steepest.influence.measuring import BATCH_SIZE, explained, in_parts, measuring
 from steepest.influence.objective import Objective
-from steepest.influence.solution import shown
+from steepest.influence.solution import Solution, shown
 from steepest.influence.vectors import Vector
 from steepest.memory import is_out_of_memory
 from steepest.progress import Progress
@@ -32,7 +32,7 @@ def influences_on_test(
     model: nn.Module,
     task: Losses,
     pool: Source,
-    directions: Sequence[Vector],
+    directions: Sequence[Solution | Vector],
     *,
     loss: SampleLoss = "true-label",
     batch_size: int = BATCH_SIZE,
@@ -47,7 +47,7 @@ def influences_on_test(
         model: Any module that returns logits, or carries them in its output; left as found.
         task: Whose losses are meant.
         pool: N samples; with targets for ``loss="true-label"``.
-        directions: D vectors with the same entries.
+        directions: D vectors with the same entries, or solutions that hold them.
         loss: Which loss of a sample.
         batch_size: Samples in flight.
         progress: Whether to show progress.
@@ -58,12 +58,13 @@ def influences_on_test(
     """
     if not directions:
         raise InputError("no direction is given: name at least one")
-    first = directions[0]
-    objective = Objective(model, task, pool, layers=list(first), batch_size=batch_size, loss=loss)
-    for s in directions:
+    found = [one.vector if isinstance(one, Solution) else one for one in directions]
+    layers = list(found[0])
+    objective = Objective(model, task, pool, layers=layers, batch_size=batch_size, loss=loss)
+    for s in found:
         vectors.check_vector(s, objective.parameters)
     try:
-        values = _together(objective, directions, shown(progress))
+        values = _together(objective, found, shown(progress))
     except _NOT_TOGETHER as error:
         if isinstance(error, SteepestError) or is_out_of_memory(error):
             raise
@@ -71,9 +72,9 @@ def influences_on_test(
             influence_on_test(
                 model, task, pool, s, loss=loss, batch_size=batch_size, progress=progress
             )
-            for s in directions
+            for s in found
         ]
-        values = torch.stack([found.values for found in each])
+        values = torch.stack([one.values for one in each])
     if not bool(torch.isfinite(values).all()):
         raise NonFiniteError("an influence is NaN or infinite: look at the model's outputs")
     return values

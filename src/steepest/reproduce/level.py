@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from typing import Any
 from steepest.errors import ConfigError, UnknownNameError
 from steepest.experiment.config import Config, load_config, parse_setting
 from steepest.experiment.variants import Variant
-from steepest.reproduce.scenes import SCENES, write_scenes
+from steepest.reproduce.scenes import SCENES, scenes_in
 from steepest.tables import from_table
 
 LEVELS = ("smoke", "paper")
@@ -127,9 +128,9 @@ class Level:
             work: Where data are put that are made for it.
         """
         part = self.settings[self.resolve(setting)]
-        changes = [text.replace(SCENES, str(work / "scenes.npz")) for text in part.set]
-        if changes != list(part.set):
-            write_scenes(work / "scenes.npz")
+        # A path may hold anything, quotes too: as a JSON text it is one in TOML as well.
+        scenes = json.dumps(str(scenes_in(work)), ensure_ascii=False)
+        changes = [text.replace(SCENES, scenes) for text in part.set]
         changes.append(f"loop.keep_weights={'all' if weights else 'last'}")
         if init is not None:
             changes.append(f"loop.init={init}")

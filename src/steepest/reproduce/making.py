@@ -15,6 +15,7 @@ from steepest.datasets.holding import Source, find_full_layout
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.compare import Comparing, Run, run_missing
 from steepest.experiment.config import Config, Loop
+from steepest.experiment.folder import count_records
 from steepest.experiment.loop import Experiment
 from steepest.experiment.parts import load_data
 from steepest.experiment.variants import Variant, parse_variants
@@ -138,10 +139,23 @@ def _make(
         raise  # The folder is of something else: nothing that follows could be right.
     except SteepestError as error:
         work.problems[group, ""] = f"{group}: {error}"
+    _tell_of_parts(work, group, runs)
+
+
+def _tell_of_parts(work: Workspace, group: str, runs: Sequence[Wanted]) -> None:
+    """Remember which runs have all their records and lack something else all the same."""
+    for run in runs:
+        whole = count_records(run.folder) >= run.config.loop.cycles
+        if whole and work.find(run.need, run.strategy, run.seed) is None:
+            work.problems[group, run.strategy] = (
+                f"{run.folder} has all records, but weights are missing or its config.json is "
+                "damaged: delete that folder, and the same command makes the run again"
+            )
 
 
 def _fitting(work: Workspace, group: str, runs: Sequence[Wanted]) -> list[Wanted]:
     """Return the runs whose strategy can choose from such data, and remember why others cannot."""
+    work.write_own_data(runs[0].config)
     data = load_data(_trial(runs[0].config))
     refused: dict[str, str] = {}
     for run in {run.strategy: run for run in runs}.values():

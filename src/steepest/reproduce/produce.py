@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from steepest.errors import DataError
+from steepest.errors import DataError, RunFolderError
 from steepest.reproduce.artefact import Artefact, Findings, all_artefacts, find_artefact
 from steepest.reproduce.making import make_missing
 from steepest.reproduce.page import Made
 from steepest.reproduce.publication import published
-from steepest.reproduce.workspace import OutOfTime, Workspace
+from steepest.reproduce.time_limit import OutOfTime
+from steepest.reproduce.workspace import Workspace
 from steepest.reproduce.writing import write_artefact, write_index
 
 
@@ -71,6 +72,6 @@ def _compute(one: Artefact, work: Workspace) -> Made:
     work.used.clear()
     try:
         findings = one.compute(work, published(one.name))
-    except (OutOfTime, DataError) as error:
+    except (OutOfTime, DataError, RunFolderError) as error:
         findings = Findings(missing=(str(error), *work.missing(one.needs())))
     return Made(one, findings, tuple(work.used.values()), work.out)

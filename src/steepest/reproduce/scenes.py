@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,14 @@ Bytes = npt.NDArray[np.uint8]
 _TRAIN, _TEST, _SIDE = 24, 8, 32
 
 
+def scenes_in(work: Path) -> Path:
+    """Return where the scenes are, in the folder for what analyses keep."""
+    return work / "scenes.npz"
+
+
 def write_scenes(path: Path) -> None:
-    """Write the scenes as an npz file, always the same; one that is there is left alone."""
-    if path.exists():
+    """Write the scenes as an npz file, always the same; one that is there and whole is left."""
+    if _whole(path):
         return
     parts: dict[str, npt.NDArray[Any]] = {}
     for split, count in (("train", _TRAIN), ("test", _TEST)):
@@ -34,6 +40,15 @@ def write_scenes(path: Path) -> None:
     parts["classes"] = np.array(["ground", "red", "blue"])
     np.savez(buffer, allow_pickle=False, **parts)
     write_atomically(path, buffer.getvalue())
+
+
+def _whole(path: Path) -> bool:
+    try:
+        # Opened here: numpy leaves a file open that it cannot read.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return all(len(file[name]) for name in file.files)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        return False
 
 
 def _scene(draws: npt.NDArray[np.float64]) -> tuple[Bytes, Bytes]:

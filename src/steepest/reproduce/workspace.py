@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,12 +20,14 @@ from steepest.experiment.parts import load_data, make_task
 from steepest.experiment.protocol import initial_ids, selection_seed
 from steepest.experiment.start import fresh_model
 from steepest.experiment.views import pool_view
-from steepest.files import write_atomically
 from steepest.models.weights import load_weights
 from steepest.progress import Progress, SilentProgress
 from steepest.reproduce.artefact import Need, all_artefacts
 from steepest.reproduce.found import FinishedRun, StoredRun, find_run, stored_runs
 from steepest.reproduce.level import Level
+from steepest.reproduce.remembered import keep, recall
+from steepest.reproduce.scenes import scenes_in, write_scenes
+from steepest.reproduce.time_limit import TimeLimited
 from steepest.scoring.samples import Samples
 from steepest.seeds import SampleId
 from steepest.selection import random_subset
@@ -35,12 +35,8 @@ from steepest.strategies import create
 from steepest.tasks.base import Task
 
 
-class OutOfTime(SteepestError):  # noqa: N818 - no failure, but a reason to stop
-    """The time that was given is up; the same command goes on from here."""
-
-
 @dataclass
-class Workspace:
+class Workspace(TimeLimited):
     """Everything that artefacts share.
 
     Attributes:
@@ -85,6 +81,14 @@ class Workspace:
         told = {".".join(key): value for key, value in map(parse_setting, self.level.changes)}
         return choose_device(str(told.get("device", "auto")))
 
+    def check(self) -> None:
+        """Look at what was given, before anything is written.
+
+        Raises:
+            InputError: If a source is no folder, or the device is not there.
+        """
+        _ = self.device, self._stored
+
     def runs(self, need: Need) -> tuple[FinishedRun, ...]:
         """Return the complete runs of a need, by strategy and seed."""
         found = [
@@ -109,6 +113,10 @@ class Workspace:
             if not need.only_if_found:
                 told.update(dict.fromkeys(self._missing(need)))
         return tuple(told)
+
+    def problem_of(self, group: str, strategy: str) -> str:
+        """Return why a strategy's runs of a comparison could not be made; empty if they could."""
+        return self.problems.get((group, "")) or self.problems.get((group, strategy)) or ""
 
     def find(self, need: Need, strategy: str, seed: int) -> FinishedRun | None:
         """Return one complete run of a need; None if it is not there."""
@@ -143,8 +151,15 @@ class Workspace:
         key = json.dumps(run.config.to_table()["data"], sort_keys=True)
         if key not in self._data:
             self._data.clear()  # One at a time: they are large.
+            self.write_own_data(run.config)
             self._data[key] = load_data(run.config)
         return self._data[key]
+
+    def write_own_data(self, config: Config) -> None:
+        """Write the data that a configuration takes from this folder, if it takes any."""
+        scenes = scenes_in(self.out / "work")
+        if config.data.options.get("path") == str(scenes):
+            write_scenes(scenes)
 
     def task(self, run: FinishedRun) -> Task:
         """Return a run's task."""
@@ -169,7 +184,12 @@ class Workspace:
             )
         strategy = create(run.config.strategy.name, run.config.strategy.options)
         model = fresh_model(run.config.model, self.data(run), run.seed, strategy.model_options())
-        load_weights(model, path)
+        try:
+            load_weights(model, path)
+        except SteepestError as error:
+            raise RunFolderError(
+                f"{error}: delete {run.folder}, and the same command makes that run again"
+            ) from error
         return model.to(self.device).eval()
 
     def labelled(self, run: FinishedRun, cycle: int) -> list[SampleId]:
@@ -229,42 +249,10 @@ class Workspace:
             OutOfTime: If it would have to be made, and the time is up.
         """
         path = self.folder(str(Path(key).parent)) / f"{Path(key).name}.json"
-        if path.is_file():
-            try:
-                return json.loads(path.read_text(encoding="utf-8"))["value"]
-            except (OSError, ValueError, KeyError, TypeError):
-                path.unlink(missing_ok=True)  # Damaged: it is made again.
+        if found := recall(path):
+            return found[0]
         self.check_time()
-        value = make()
-        write_atomically(path, json.dumps({"value": value}, allow_nan=False) + "\n")
-        return json.loads(json.dumps(value))
-
-    @property
-    def out_of_time(self) -> bool:
-        """Whether the time that was given is up."""
-        return self.deadline is not None and time.time() >= self.deadline
-
-    @contextmanager
-    def as_far_as_time_allows(self) -> Iterator[list[str]]:
-        """Do long work step by step; when the time is up, what is done so far is kept.
-
-        Yields:
-            A list that then holds a sentence about it, for ``Findings.missing``.
-        """
-        told: list[str] = []
-        try:
-            yield told
-        except OutOfTime as error:
-            told.append(str(error))
-
-    def check_time(self) -> None:
-        """Stop if the time that was given is up.
-
-        Raises:
-            OutOfTime: Then.
-        """
-        if self.out_of_time:
-            raise OutOfTime("the time is up: run the same command again to go on")
+        return keep(path, make())
 
     @cached_property
     def _stored(self) -> list[StoredRun]:
@@ -289,7 +277,7 @@ class Workspace:
         unfinished: dict[tuple[int, ...], list[str]] = {}
         for strategy in self.strategies(need):
             absent = tuple(s for s in seeds if self.find(need, strategy, s) is None)
-            known = self.problems.get((group, "")) or self.problems.get((group, strategy))
+            known = self.problem_of(group, strategy)
             if absent and known:
                 yield known
             elif absent:

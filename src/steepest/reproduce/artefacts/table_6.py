@@ -9,7 +9,7 @@ from steepest.reproduce.measured import row
 from steepest.reproduce.parts import Part, Row, TablePart, cell, signed
 from steepest.reproduce.publication import Published
 from steepest.reproduce.retrain import train_on_choice
-from steepest.reproduce.workspace import OutOfTime
+from steepest.reproduce.time_limit import OutOfTime
 
 if TYPE_CHECKING:
     from steepest.reproduce.workspace import Workspace
