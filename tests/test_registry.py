@@ -68,3 +68,12 @@ def test_the_decorator_gives_back_what_it_files():
     registry: Registry[Any] = Registry("thing", "steepest")
     thing = object()
     assert registry.register("it")(thing) is thing
+
+
+def test_what_is_outside_of_the_package_is_asked_for_elsewhere(registry):
+    with pytest.raises(UnknownNameError, match="unknown bird 'zoo:Emu'"):
+        registry.get("zoo:Emu")
+    registry._outside = lambda name: f"from {name}"
+    assert registry.get("zoo:Emu") == "from zoo:Emu"
+    assert "birds.wren" in sys.modules
+    assert registry.names() == ["robin", "wren"]

@@ -126,5 +126,12 @@ def test_the_key_of_an_index_is_its_last_64_bits(ids):
     assert sample_keys(ids).tolist() == wanted
 
 
-def test_an_index_among_names_is_a_name():
-    assert sample_keys([1, "a"]).tolist() == sample_keys(["1", "a"]).tolist()
+@pytest.mark.parametrize("first", [0, "a", 2**70, np.int64(3)])
+def test_the_key_of_an_id_does_not_depend_on_the_others(first):
+    ids = [first, 7, "b", -1, np.int64(12), "12", 2**64 + 5]
+    assert sample_keys(ids).tolist() == [int(sample_keys([i])[0]) for i in ids]
+    assert len(set(sample_keys(ids).tolist())) == len(ids)
+
+
+def test_the_keys_of_names_are_the_same_on_every_machine():
+    assert sample_keys(["a.png", "ü"]).tolist() == [6266261796961190882, 3976460501203677525]

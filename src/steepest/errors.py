@@ -17,6 +17,7 @@
 
     SteepestWarning (UserWarning)
     ├── RegimeWarning                  the score ranks the most uncertain samples last
+    ├── ProbabilitiesWarning           a model's outputs look like probabilities, not logits
     ├── SkippedFilesWarning            files of a folder could not be read
     └── DroppedEntryWarning            a half-written last entry of a journal was set aside
 
@@ -98,6 +99,10 @@ class SteepestWarning(UserWarning):
 
 class RegimeWarning(SteepestWarning):
     """The score ranks the most uncertain samples last."""
+
+
+class ProbabilitiesWarning(SteepestWarning):
+    """A model's outputs look like probabilities where logits belong."""
 
 
 class SkippedFilesWarning(SteepestWarning):

@@ -21,11 +21,13 @@ class Registry(Generic[T]):
     Args:
         kind: What the entries are, in the words of an error message (``"strategy"``).
         package: The package whose modules register themselves.
+        outside: Finds what is named ``package.module:name``: no entry, but of the user's own code.
     """
 
-    def __init__(self, kind: str, package: str) -> None:
+    def __init__(self, kind: str, package: str, outside: Callable[[str], T] | None = None) -> None:
         self.kind = kind
         self._package = package
+        self._outside = outside
         self._entries: dict[str, T] = {}
         self._discovered = False
 
@@ -51,7 +53,10 @@ class Registry(Generic[T]):
         Raises:
             UnknownNameError: With the nearest name as the remedy.
         """
+        # Also before code of the user's own, which may register a name that is taken.
         self._discover()
+        if self._outside is not None and ":" in name:
+            return self._outside(name)
         if name not in self._entries:
             raise UnknownNameError(self.kind, name, self._entries)
         return self._entries[name]

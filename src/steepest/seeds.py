@@ -43,17 +43,21 @@ def generator(seed: int, *purpose: str | int) -> torch.Generator:
 def sample_keys(ids: Sequence[SampleId]) -> npt.NDArray[np.uint64]:
     """Map ids to 64-bit keys: an index to itself, a path to its hash.
 
+    Each by its own kind, whatever the others are: they may be another batch's.
+
     Returns:
         Keys [N].
     """
     plain = _plain_keys(ids)
-    if plain is not None:
-        return plain
-    if all(isinstance(i, (int, np.integer)) for i in ids):
+    return np.array([_key(i) for i in ids], dtype=np.uint64) if plain is None else plain
+
+
+def _key(name: SampleId) -> int:
+    if isinstance(name, (int, np.integer)):
         # Python's own arithmetic: an id may be a hash beyond 63 bits.
-        return np.array([int(i) & _MASK for i in ids], dtype=np.uint64)
-    digests = (hashlib.blake2b(str(i).encode(), digest_size=8).digest() for i in ids)
-    return np.array([int.from_bytes(d, "little") for d in digests], dtype=np.uint64)
+        return int(name) & _MASK
+    digest = hashlib.blake2b(str(name).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def _plain_keys(ids: Sequence[SampleId]) -> npt.NDArray[np.uint64] | None:

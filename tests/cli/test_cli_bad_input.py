@@ -42,6 +42,7 @@ def break_files(folder: Path) -> None:
     }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
+    np.savez(folder / "pool.npz", pool)
     (folder / "torn.npy").write_bytes((folder / "pool.npy").read_bytes()[:200])
     (folder / "text.npy").write_text("not an array")
     (folder / "text.safetensors").write_text("not weights")
@@ -71,8 +72,26 @@ BAD_SELECTS = {
     "missing array": ({"pool": "nowhere.npy"}, r"nowhere\.npy"),
     "images of several sizes": ({"pool": "sizes"}, "give a size"),
     "size of nothing": ({"pool": "sizes", "size": "0"}, "size"),
-    "std of nothing": ({"pool": "sizes", "size": "4", "more": ["--std", "0", "1", "1"]}, "std"),
-    "mean of one channel": ({"pool": "sizes", "size": "4", "mean": "0.5"}, "3 channels"),
+    "std of nothing": (
+        {"pool": "sizes", "size": "4", "mean": "0", "more": ["--std", "0", "1", "1"]},
+        "std must be above 0",
+    ),
+    "std of two channels": (
+        {"pool": "sizes", "size": "4", "mean": "0", "more": ["--std", "1", "1"]},
+        "2 values for 3 channels",
+    ),
+    "mean alone": ({"pool": "sizes", "size": "4", "mean": "0.5"}, "--mean without --std: give"),
+    "std alone": ({"pool": "sizes", "size": "4", "std": "0.5"}, "--std without --mean: give"),
+    "archive for a pool": ({"pool": "pool.npz"}, r"pool\.npz is a file: .*folder.*\.npy"),
+    "image for a pool": ({"pool": "sizes/4.png"}, r"4\.png is a file: .*folder.*\.npy"),
+    "tod, no model before": ({"strategy": "tod"}, "--previous FILE"),
+    "ll4al, no labels": ({"strategy": "ll4al"}, "--labelled FILE with id,label"),
+    "own model, no dropout": ({"strategy": "bald"}, r"dropout layers .*: give it nn\.Dropout"),
+    "missing strategy module": ({"strategy": "nowhere:Mine"}, "No module named 'nowhere'"),
+    "model for a strategy": (
+        {"strategy": "user_models:Words"},
+        "no class that derives from steepest",
+    ),
     "NaN in the pool": ({"pool": "nan.npy"}, "sample 5 holds NaN"),
     "raw bytes": ({"pool": "bytes.npy"}, "uint8"),
     "empty array": ({"pool": "none.npy"}, "k = 3|empty"),

@@ -8,9 +8,13 @@ from loop_parts import Teacher, Trainer, make_points
 from torch import nn
 
 import steepest
+from steepest.companions.loss_head import make_loss_head
 from steepest.errors import InputError, PoolError
 from steepest.labelling import Answers, ScriptedLabeller
+from steepest.models import build
 from steepest.pool import State
+from steepest.seeds import generator
+from steepest.strategies import Support
 
 
 @pytest.fixture
@@ -186,9 +190,39 @@ def test_labels_reach_strategies_that_learn_from_them(world):
     assert len(loop.ask(3)) == 3
 
 
+@pytest.fixture
+def maps():
+    images = torch.randn(24, 1, 8, 8, generator=generator(0, "images"))
+    model = build("small-cnn", 3, 1, seed=0)
+    given = {"fit": lambda ids, labels: model, "strategy": "ll4al", "progress": False}
+    return images, model, given
+
+
+@pytest.mark.parametrize("options", [{}, {"training": "detached"}, {"training": "off"}])
+def test_a_predicted_loss_is_fitted_to_the_labels_of_the_loop(maps, options):
+    images, model, given = maps
+    known = {i: i % 3 for i in range(10)}
+    picks = steepest.ActiveLoop(images, labels=known, options=options, **given).ask(4)
+    wanted = steepest.select(
+        model, images, 4, "ll4al", options=options,
+        labelled=known, seed=picks.seed, support=Support(targets=known), progress=False,
+    )  # fmt: skip
+    assert picks == wanted
+
+
+def test_a_head_that_was_trained_along_asks_for_no_labels(maps):
+    images, model, given = maps
+    support = Support(extra=make_loss_head(model, images[:2], seed=1))
+    known = {0: "cat", 1: "dog"}  # Nothing could be fitted to these.
+    picks = steepest.ActiveLoop(images, labels=known, support=support, **given).ask(3)
+    assert len(set(picks.ids)) == 3
+    with pytest.raises(InputError, match="as numbers of classes"):
+        steepest.ActiveLoop(images, labels=known, **given).ask(3)
+
+
 def test_support_may_be_a_function(world):
     before = nn.Linear(2, 3)
-    support = lambda: steepest.strategies.Support(previous=before)  # noqa: E731
+    support = lambda: Support(previous=before)  # noqa: E731
     loop = make(world, strategy="tod", support=support, labels={0: 0, 1: 1, 2: 2})
     assert len(loop.ask(3)) == 3
 
@@ -219,6 +253,10 @@ def test_bad_arguments_are_refused_at_once(world):
         steepest.ActiveLoop(fit=world[2].fit)
     with pytest.raises(InputError, match="features of shape"):
         make(world, features=torch.zeros(3, 2))
+    with pytest.raises(InputError, match="none for sample 7: one for each"):
+        make(world, features={i: torch.zeros(2) for i in range(60) if i != 7})
+    with pytest.raises(InputError, match="none for sample 0"):
+        make(world, features={})
     with pytest.raises(InputError, match="not in the pool"):
         make(world, labels={99: 1})
     with pytest.raises(InputError, match="nothing is labelled"):

@@ -70,7 +70,9 @@ def test_features_are_asked_for_by_name():
 def test_features_by_id_choose_as_rows_do():
     rows, _ = make(strategy="core-set", features=POINTS)
     named, _ = make(strategy="core-set", features=dict(enumerate(POINTS)))
-    assert rows.ask(5).ids == named.ask(5).ids
+    others = {"elsewhere": POINTS[0], **dict(enumerate(POINTS))}
+    more, _ = make(strategy="core-set", features=others)
+    assert rows.ask(5).ids == named.ask(5).ids == more.ask(5).ids
 
 
 def test_only_candidates_are_predicted_and_in_portions():

@@ -8,6 +8,7 @@ from torch import nn
 
 from steepest.errors import InputError, UnknownNameError
 from steepest.models import build, names
+from steepest.models.factory import find_made
 from steepest.models.resnet import BasicBlock, Bottleneck
 
 
@@ -129,6 +130,9 @@ def wrong():
 def failing():
     raise RuntimeError("first line\\nsecond line")
 number = 3
+ready = nn.Linear(4, 3)
+stubborn = nn.Linear(4, 3)
+stubborn.note = (i for i in range(3))
 """
 
 
@@ -159,6 +163,7 @@ def test_a_factory_of_the_current_directory_is_called_with_what_it_takes(
     [
         ("own_models:absent", "no function or class 'absent'"),
         ("own_models:number", "no function or class 'number'"),
+        ("own_models:ready", "made already: name a function"),
         ("own_models:greedy", "cannot be built: TypeError"),
         ("own_models:wrong", "is a str, not a torch.nn.Module"),
         ("own_models:failing", "cannot be built: RuntimeError: first line$"),
@@ -173,3 +178,14 @@ def test_a_factory_that_cannot_be_used_is_one_clear_line(own_module, name, messa
     with pytest.raises(InputError, match=message) as caught:
         build(name, 5, 2, seed=0)
     assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_is_ready_is_found_as_a_copy_of_its_own(own_module):
+    first, second = (find_made(f"{own_module}:ready") for _ in range(2))
+    assert same(first, second)
+    with torch.no_grad():
+        first.weight.zero_()
+    assert same(second, find_made(f"{own_module}:ready"))
+    assert find_made(f"{own_module}:plain") is None
+    with pytest.raises(InputError, match="cannot be copied: TypeError"):
+        find_made(f"{own_module}:stubborn")

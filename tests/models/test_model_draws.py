@@ -169,6 +169,12 @@ def test_a_model_without_dropout_layers_says_the_remedy():
         dropout_draws(build("small-cnn", 3, 1, 0).eval(), images(2, 1, 8, 8), 2, 0)
 
 
+def test_a_model_of_the_users_own_is_told_of_no_option_that_it_may_not_have():
+    with pytest.raises(ModelError, match=r"Linear has no dropout .* nn\.Dropout") as caught:
+        dropout_draws(nn.Linear(4, 3).eval(), images(2, 4), 2, 0)
+    assert "--model-option" not in str(caught.value)
+
+
 def test_a_model_in_training_mode_is_refused():
     model = build("small-cnn", 3, 1, 0, {"dropout": "head"})
     with pytest.raises(ModelError, match=r"model\.eval\(\)"):

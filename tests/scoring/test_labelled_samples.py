@@ -9,6 +9,7 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError
+from steepest.scoring.looking import Looking
 from steepest.strategies import Support
 
 POOL = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
@@ -69,3 +70,9 @@ def test_a_labelled_pool_may_hold_what_is_left_out_of_this_one(model):
     apart = Support(labelled=Known(POOL[[1, 4, 9]]), features=features)
     inside = choose(model, labelled=KNOWN, support=Support(features=features))
     assert choose(model, labelled=KNOWN, support=apart) == inside
+
+
+def test_how_to_look_is_said_by_name():
+    with pytest.raises(TypeError, match="positional"):
+        Looking([1], 5)
+    assert Looking(labelled=[1], subset=5).subset == 5

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, TensorDataset
 
 import steepest
-from steepest.errors import SteepestError
+from steepest.errors import NonFiniteError, SteepestError
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
 
@@ -96,6 +96,18 @@ def test_more_or_fewer_ids_than_samples_are_refused(count, model, x):
         steepest.select(model, Named(x, [f"s{i}" for i in range(count)]), 4, progress=False)
 
 
+@pytest.mark.parametrize("strategy", ["fisher-gradnorm", "egl"])
+def test_numbers_and_names_may_be_mixed(strategy, model, x):
+    ids = [i if i % 3 else f"photo-{i}" for i in range(20)]
+    given = {"options": {"draws": 2}, "ids": ids, "progress": False}
+    whole, *parts = (
+        scores_by_id(steepest.score(model, x, strategy, batch_size=size, **given))
+        for size in (20, 1, 7)
+    )
+    for part in parts:
+        assert part == pytest.approx(whole, rel=1e-4)
+
+
 @pytest.mark.parametrize("ids", [np.arange(20), torch.arange(20)])
 def test_ids_become_plain_values_however_they_are_given(ids, model, x, tmp_path):
     expected = steepest.select(model, x, 4, labelled=[3], progress=False)
@@ -136,3 +148,25 @@ def test_strange_pools_are_refused_in_our_own_words(pool, model):
 def test_numbers_of_numpy_count_as_numbers(model, x):
     expected = steepest.select(model, x, 4, subset=9, progress=False)
     assert steepest.select(model, x, np.int64(4), subset=np.int64(9), progress=False) == expected
+
+
+class BrokenInPlaces(nn.Module):
+    """Says NaN of some samples in a way through which no gradient flows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(12, 5)
+
+    def forward(self, x):
+        logits = self.head(x.flatten(1))
+        return logits.masked_fill(x.flatten(1)[:, :1] > 1, float("nan"))
+
+
+@pytest.mark.parametrize(
+    "strategy", ["entropy-gradnorm", "gradnorm-spread", "margin", "stochastic"]
+)
+def test_a_prediction_that_is_nan_is_refused_by_name(x, strategy):
+    broken = (x.flatten(1)[:, 0] > 1).nonzero().flatten().tolist()
+    with pytest.raises(NonFiniteError, match="is NaN") as told:
+        steepest.select(BrokenInPlaces(), x, 3, strategy=strategy, progress=False)
+    assert any(f"sample {i} is NaN" in str(told.value) for i in broken)

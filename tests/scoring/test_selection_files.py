@@ -13,8 +13,9 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError, RegimeWarning
-from steepest.scoring.regime import Regime, diagnose
+from steepest.scoring.regime import Regime, describe_inversion, diagnose
 from steepest.selection import random_subset, top_k
+from steepest.strategies import create
 
 
 @pytest.fixture(params=["int", "str"])
@@ -97,6 +98,28 @@ def test_regime_is_spearmans_correlation_and_the_share_of_the_maximum():
     assert found.rank_correlation == pytest.approx(spearmanr(a, b).statistic)
     assert found.entropy_ratio == pytest.approx(b.mean() / np.log(4))
     assert diagnose(a, np.ones(40), classes=4).rank_correlation is None
+
+
+@pytest.mark.parametrize(
+    ("correlation", "inverted"), [(None, False), (0.3, False), (-0.09, False), (-0.1, True)]
+)
+def test_an_order_counts_as_inverted_from_a_correlation_on(correlation, inverted):
+    regime = Regime(entropy_ratio=0.9, rank_correlation=correlation, samples=5)
+    assert regime.inverted is inverted
+    said = describe_inversion(regime, create("entropy-gradnorm"))
+    assert (said is not None) is inverted
+    if said is not None:
+        assert "-0.10, mean entropy 90%" in said
+        assert said.endswith("use 'margin' or 'entropy' until it has learnt more")
+
+
+def test_only_gradient_norms_can_be_upside_down():
+    regime = Regime(entropy_ratio=0.9, rank_correlation=-0.8, samples=5)
+    for of in ("entropy", "entropy-gradnorm"):
+        said = describe_inversion(regime, create("stochastic", {"of": of}))
+        assert (said is None) is (of == "entropy")
+    assert describe_inversion(regime, create("margin")) is None
+    assert describe_inversion(None, create("entropy-gradnorm")) is None
 
 
 def test_a_weak_model_is_diagnosed_with_a_remedy():

@@ -120,6 +120,15 @@ def test_a_run_trains_the_head_along_unless_told_otherwise(model):
     assert Needs.TARGETS not in joint.needs
 
 
+@pytest.mark.parametrize("training", ["joint", "detached", "off"])
+def test_without_a_head_labels_are_needed_whatever_the_training(training):
+    alone = Needs.MAPS | Needs.LABELLED | Needs.TARGETS
+    made = create("ll4al", {"training": training})
+    wrapped = create("stochastic", {"of": "ll4al", "of_options": {"training": training}})
+    assert made.needs_alone == wrapped.needs_alone == alone
+    assert made.needs == wrapped.needs == (alone if training == "off" else Needs.MAPS)
+
+
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
 def test_a_head_beside_a_model_of_half_precision_learns_in_single(model, kind):
     class Rounded(nn.Module):  # CPUs need not know how to convolve in half precision

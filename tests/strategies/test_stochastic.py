@@ -107,6 +107,14 @@ def test_needs_are_those_of_the_wrapped_strategy():
     assert create("stochastic", {"of": "entropy"}).needs == Needs.LOGITS
     assert create("stochastic", {"of": "random"}).needs == Needs.NOTHING
     assert create("stochastic").dense
+    assert not create("stochastic", {"of": "egl"}).dense
+
+
+def test_needs_cannot_be_set():
+    made = create("stochastic")
+    for name in ("needs", "dense"):
+        with pytest.raises(AttributeError):
+            object.__setattr__(made, name, None)
 
 
 def test_no_gradient_is_measured_for_a_score_by_logits(model, pool, monkeypatch):

@@ -135,7 +135,8 @@ def _verdict(error: Exception) -> tuple[Status, str]:
     text = one_line(error)
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or text).partition(".")[0]
-        return "absent", f"{package} is not installed: pip install 'steepest[bench]'"
+        remedy = "run pip install '.[bench]' in the project's folder"
+        return "absent", f"{package} is not installed: {remedy}"
     if isinstance(error, NotImplementedError):
         return "unsupported", text
     # Our own norms say what to do about it, and name the cause.

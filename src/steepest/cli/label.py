@@ -157,7 +157,10 @@ def _check_parts() -> None:
 
     missing = [part for part in _PARTS if find_spec(part) is None]
     if missing:
-        raise InputError(f"the page needs {', '.join(missing)}: run pip install 'steepest[label]'")
+        raise InputError(
+            f"the page needs {', '.join(missing)}: run pip install '.[label]' in the project's "
+            "folder"
+        )
 
 
 def _warn_of_strangers(host: str) -> None:

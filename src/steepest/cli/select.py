@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from pathlib import Path
 
 from torch import nn
@@ -10,7 +11,7 @@ from torch import nn
 from steepest.cli.arguments import add_quiet, pairs
 from steepest.cli.select_loop import choose_round, loop_settings, write_out
 from steepest.cli.select_support import add_support_arguments, read_labelled, read_support
-from steepest.errors import InputError
+from steepest.errors import InputError, SteepestWarning
 from steepest.files import check_writable
 from steepest.labelling.exchange.export import SUFFIXES, check_export
 from steepest.labelling.exchange.rounds import Round
@@ -29,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         required=True,
         metavar="NAME",
-        help="package.module:factory (a function that returns your model), or a built-in model",
+        help="package.module:factory (a function that returns your model, or the model itself), or "
+        "a built-in model",
     )
     parser.add_argument(
         "--classes", type=int, metavar="C", help="number of classes, if the factory takes it"
@@ -50,9 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights",
         type=Path,
-        required=True,
         metavar="FILE",
-        help=".safetensors, .pt, .pth or .ckpt",
+        help=".safetensors, .pt, .pth or .ckpt; may be left out if your own model has its weights",
     )
     parser.add_argument(
         "--pool", type=Path, required=True, metavar="PATH", help="folder of images, or .npy array"
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy",
         default="entropy-gradnorm",
         metavar="NAME",
-        help="see `steepest strategies` (default: %(default)s)",
+        help="see `steepest strategies`, or package.module:Class (default: %(default)s)",
     )
     parser.add_argument(
         "--option",
@@ -110,10 +111,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--channels", type=int, choices=(1, 3), default=3, help="grey, or colour (default)"
     )
     parser.add_argument(
-        "--mean", type=float, nargs="+", metavar="M", help="per channel, on the 0..1 scale"
+        "--mean",
+        type=float,
+        nargs="+",
+        metavar="M",
+        help="what to subtract from images of a folder, on the 0..1 scale: one number, or one per "
+        "channel (default: images are scaled to 0..1 only, with a warning)",
     )
     parser.add_argument(
-        "--std", type=float, nargs="+", metavar="S", help="per channel, on the 0..1 scale"
+        "--std", type=float, nargs="+", metavar="S", help="what to divide by then, likewise"
     )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="for ties and draws (default: 0)"
@@ -133,13 +139,15 @@ def execute(arguments: argparse.Namespace) -> int:
     from steepest.models.weights import load_weights
 
     _check_out(arguments)
+    _check_weights(arguments)
     settings = loop_settings(arguments)
     pool = _open_pool(arguments)
     device = choose_device(arguments.device)
 
-    def load(weights: Path) -> nn.Module:
+    def load(weights: Path | None) -> nn.Module:
         made = _make_model(arguments)
-        load_weights(made, weights)
+        if weights is not None:
+            load_weights(made, weights)
         return made.to(device)
 
     model = load(arguments.weights)
@@ -189,11 +197,27 @@ def _check_out(arguments: argparse.Namespace) -> None:
     check_writable(out)
 
 
+def _check_weights(arguments: argparse.Namespace) -> None:
+    if arguments.weights is None and ":" not in arguments.model:
+        raise InputError(
+            f"--model {arguments.model}: a built-in model needs the --weights of your training; "
+            "fresh ones know nothing"
+        )
+
+
 def _make_model(arguments: argparse.Namespace) -> nn.Module:
     from steepest.models import build
-    from steepest.models.factory import call_factory
+    from steepest.models.factory import call_factory, find_made
 
     options, channels = pairs(arguments.model_option), arguments.channels
+    made = find_made(arguments.model) if ":" in arguments.model else None
+    if made is not None:
+        if options:
+            raise InputError(
+                f"--model {arguments.model} is a model that is made already: it takes no "
+                "--model-option"
+            )
+        return made
     if arguments.classes is not None:
         return build(arguments.model, arguments.classes, channels, arguments.seed, options)
     if ":" not in arguments.model:
@@ -225,12 +249,37 @@ def _open_pool(arguments: argparse.Namespace) -> PoolLike:
             return np.load(arguments.pool, mmap_mode="c", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{arguments.pool} cannot be read as an array ({error})") from error
+    if arguments.pool.is_file():
+        raise InputError(
+            f"--pool {arguments.pool} is a file: give a folder of images, or one array in a .npy "
+            "file"
+        )
+    return _open_folder(arguments)
+
+
+def _open_folder(arguments: argparse.Namespace) -> PoolLike:
     from steepest.datasets.folder import ImageFolder
 
-    return ImageFolder(
+    mean, std = arguments.mean, arguments.std
+    if (mean is None) != (std is None):
+        given, absent = ("mean", "std") if std is None else ("std", "mean")
+        raise InputError(f"--{given} without --{absent}: give both, as in the model's training")
+    folder = ImageFolder(
         arguments.pool,
         size=arguments.size,
         channels=arguments.channels,
-        mean=arguments.mean,
-        std=arguments.std,
+        mean=_per_channel(mean, arguments.channels),
+        std=_per_channel(std, arguments.channels),
     )
+    if mean is None:
+        warnings.warn(
+            "images were scaled to 0..1 only: give --mean and --std as in the model's training, or "
+            "--mean 0 --std 1 if that is what it saw",
+            SteepestWarning,
+            stacklevel=2,
+        )
+    return folder
+
+
+def _per_channel(values: list[float] | None, channels: int) -> list[float] | None:
+    return values * channels if values is not None and len(values) == 1 else values

@@ -1,6 +1,7 @@
 """What a comparison is over: labels, each a strategy with its options.
 
 On the command line and in plans a variant is written ``NAME`` or ``LABEL=NAME(OPTION=VALUE,…)``.
+``package.module:Class`` is a name too; its label is the strategy's own name, if no other is given.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Variant:
 
     Attributes:
         label: Names the folder of its runs, and stands in tables and figures.
-        name: Name of the strategy.
+        name: Name of the strategy, or ``package.module:Class``.
         options: All its options; None takes those of the configuration if that names the
             strategy, and else the defaults.
 
@@ -40,9 +41,9 @@ class Variant:
     options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        create(self.name, self.options)
+        kind = type(create(self.name, self.options))
         check_folder_name("label", self.label)
-        if self.label != self.name and self.label in STRATEGIES.names():
+        if self.label in STRATEGIES.names() and STRATEGIES.get(self.label) is not kind:
             raise InputError(
                 f"label {self.label!r} is the name of another strategy than {self.name!r}: "
                 "choose another label"
@@ -135,7 +136,8 @@ def _parse(text: str) -> Variant:
     if not equals:
         name = label
     if not bracket:
-        return Variant(label, name)
+        own = not equals and ":" in name
+        return Variant(STRATEGIES.get(name).name if own else label, name)
     if not inside.endswith(")"):
         raise InputError(f"{text!r}: write it as LABEL=NAME(OPTION=VALUE,…)")
     if not equals:

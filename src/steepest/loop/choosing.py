@@ -136,6 +136,9 @@ def as_features(told: Any, ids: Sequence[SampleId]) -> Features:  # noqa: ANN401
     if told is None:
         return {}
     if isinstance(told, Mapping):
+        missing = next((i for i in ids if i not in told), None)
+        if missing is not None:
+            raise InputError(f"the given features have none for sample {missing!r}: one for each")
         return {name: torch.as_tensor(row) for name, row in told.items()}
     rows = told.detach() if isinstance(told, Tensor) else torch.as_tensor(np.asarray(told))
     if rows.ndim < 2 or len(rows) != len(ids):
@@ -156,7 +159,8 @@ def with_targets(
     Raises:
         InputError: If the labels are no classes.
     """
-    if Needs.TARGETS not in strategy.needs or support.targets or not labelled:
+    needs = strategy.needs_alone if support.extra is None else strategy.needs
+    if Needs.TARGETS not in needs or support.targets or not labelled:
         return support
     if task is not None:
         rows = task.targets(list(labelled.values()))

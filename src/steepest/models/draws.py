@@ -56,12 +56,17 @@ def dropout_draws(model: nn.Module, inputs: Inputs, count: int, seed: int) -> It
     layers = {name: m for name, m in model.named_modules() if isinstance(m, _DropoutNd)}
     if not layers:
         raise ModelError(
-            f"{type(model).__name__} has no dropout layers to draw from: build the model with "
-            "dropout='head', such as by --model-option dropout=head"
+            f"{type(model).__name__} has no dropout layers to draw from: {_help(model)}"
         )
     if model.training:
         raise ModelError("draws are made of a model in eval mode: call model.eval() first")
     return _draw(model, inputs, count, seed, {n: m for n, m in layers.items() if m.p > 0})
+
+
+def _help(model: nn.Module) -> str:
+    if type(model).__module__.startswith("steepest.models."):
+        return "build the model with dropout='head', such as by --model-option dropout=head"
+    return "give it nn.Dropout layers, or use a strategy that draws nothing, such as 'entropy'"
 
 
 def _draw(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
+import copy
 import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
 from steepest.errors import InputError, UnknownNameError
 from steepest.keyword_options import check_names
+from steepest.own_code import current_directory_importable, import_own, in_one_line
 
 GIVEN = ("classes", "channels")
 """What a builder is always offered, and what is therefore no option."""
@@ -34,8 +33,8 @@ def call_factory(
         InputError: If it cannot be imported or called, or does not return a module.
     """
     told = dict(options or {})
-    with _current_directory_importable():
-        factory = _import_factory(name)
+    factory = _import_factory(name)
+    with current_directory_importable():
         try:
             check_names(f"model {name!r}", factory, told, GIVEN)
             known = inspect.signature(factory).parameters
@@ -44,38 +43,48 @@ def call_factory(
         except UnknownNameError:
             raise
         except Exception as error:
-            raise InputError(f"model {name!r} cannot be built: {_describe(error)}") from error
+            raise InputError(f"model {name!r} cannot be built: {in_one_line(error)}") from error
     if not isinstance(model, nn.Module):
         raise InputError(f"model {name!r} is a {type(model).__name__}, not a torch.nn.Module")
     return model
 
 
-def _import_factory(name: str) -> Callable[..., object]:
-    module_name, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
-        raise InputError(f"model {name!r}: write package.module:factory")
+def find_made(name: str) -> nn.Module | None:
+    """Return a copy of a model that a module of the user's own holds ready.
+
+    Args:
+        name: ``package.module:name``.
+
+    Returns:
+        None if that is the name of a factory.
+
+    Raises:
+        InputError: If it cannot be imported or copied.
+    """
+    found = _import(name)
+    if not isinstance(found, nn.Module):
+        return None
     try:
-        module = importlib.import_module(module_name)
+        # Weights of a committee's members are loaded into one each.
+        return copy.deepcopy(found)
     except Exception as error:
-        raise InputError(f"model {name!r} cannot be imported: {_describe(error)}") from error
-    factory: object = getattr(module, attribute, None)
+        raise InputError(f"model {name!r} cannot be copied: {in_one_line(error)}") from error
+
+
+def _import_factory(name: str) -> Callable[..., object]:
+    factory = _import(name)
+    if isinstance(factory, nn.Module):
+        raise InputError(
+            f"model {name!r} is a model that is made already: name a function that makes a new one "
+            "at each call"
+        )
     if not callable(factory):
-        raise InputError(f"model {name!r}: {module_name} has no function or class {attribute!r}")
+        module, _, attribute = name.partition(":")
+        raise InputError(f"model {name!r}: {module} has no function or class {attribute!r}")
     return factory
 
 
-@contextmanager
-def _current_directory_importable() -> Iterator[None]:
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    # A module written since the last import would otherwise be overlooked.
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        if here in sys.path:
-            sys.path.remove(here)
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+def _import(name: str) -> object:
+    # What a module draws when it is imported must not change what its factory draws after it.
+    with torch.random.fork_rng(devices=[]):
+        return import_own("model", name, "package.module:factory")

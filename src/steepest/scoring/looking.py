@@ -21,10 +21,11 @@ from steepest.gradnorm.preserve import evaluating
 from steepest.models.features import find_penultimate
 from steepest.pool.values import plain_id
 from steepest.progress import Progress, show_progress
+from steepest.scoring.probabilities import FirstLook, WatchedView
 from steepest.scoring.samples import Samples, as_samples
 from steepest.seeds import SampleId, keyed_uniform
 from steepest.selection import random_subset
-from steepest.strategies import Needs, PoolView, Scorer, Strategy, Support, create
+from steepest.strategies import Needs, Scorer, Strategy, Support, create
 from steepest.strategies.batch import CROSS_ENTROPY
 from steepest.strategies.support import NO_SUPPORT
 from steepest.strategies.view import Lens
@@ -33,7 +34,7 @@ from steepest.tasks.base import Losses, Task
 BatchSize = int | Literal["auto"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Looking:
     """How to look at a pool; the arguments of ``steepest.score`` that are not about what to do."""
 
@@ -66,7 +67,7 @@ def as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> 
 @contextmanager
 def looking_at(
     model: nn.Module, samples: Samples, strategy: Strategy, how: Looking
-) -> Iterator[PoolView]:
+) -> Iterator[WatchedView]:
     """Yield the pool as a strategy sees it; the model is left as found afterwards.
 
     Raises:
@@ -99,8 +100,11 @@ def looking_at(
             first = next(iter(samples.batches(positions[:2], 2)))
             lens = _with_penultimate(lens, first)
 
-        def view(part: Samples, **more: Any) -> PoolView:  # noqa: ANN401
-            return PoolView(part, lens, seed=how.seed, support=support, progress=shown, **more)
+        first_look = FirstLook()
+
+        def view(part: Samples, **more: Any) -> WatchedView:  # noqa: ANN401
+            more |= {"seed": how.seed, "support": support, "progress": shown}
+            return WatchedView(first_look, part, lens, **more)
 
         known = _labelled_samples(samples, taken, support, how.seed)
         _check_names(known, [samples.ids[p] for p in free], support)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.errors import RegimeWarning
+from steepest.strategies import Needs, Strategy
 
 INVERTED = -0.1
 """A rank correlation of score and entropy from which on the order counts as inverted."""
@@ -34,6 +35,11 @@ class Regime:
     entropy_ratio: float
     rank_correlation: float | None
     samples: int
+
+    @property
+    def inverted(self) -> bool:
+        """Whether the most uncertain samples come last."""
+        return self.rank_correlation is not None and self.rank_correlation <= INVERTED
 
 
 def diagnose(
@@ -57,18 +63,30 @@ def diagnose(
     )
 
 
-def warn_if_inverted(regime: Regime | None, strategy: str) -> None:
-    """Warn when the most uncertain samples come last, and say what to use instead."""
-    if regime is None or regime.rank_correlation is None or regime.rank_correlation > INVERTED:
-        return
-    others = " or ".join(repr(name) for name in ("margin", "entropy") if name != strategy)
-    warnings.warn(
-        f"{strategy} ranks this model's most uncertain samples last (rank correlation with entropy "
-        f"{regime.rank_correlation:+.2f}, mean entropy {regime.entropy_ratio:.0%} of its maximum): "
-        f"the model is still weak; use {others} until it has learnt more",
-        RegimeWarning,
-        stacklevel=3,
+def describe_inversion(regime: Regime | None, strategy: Strategy) -> str | None:
+    """Say that the most uncertain samples come last, and what to use instead.
+
+    Args:
+        regime: Of one selection.
+        strategy: Who chose.
+
+    Returns:
+        None if they do not, or if no gradient was measured: a weak model is then not the reason.
+    """
+    if Needs.GRADIENTS not in strategy.needs or regime is None or not regime.inverted:
+        return None
+    return (
+        f"{strategy.name} ranks this model's most uncertain samples last (rank correlation with "
+        f"entropy {regime.rank_correlation:+.2f}, mean entropy {regime.entropy_ratio:.0%} of its "
+        "maximum): the model is still weak; use 'margin' or 'entropy' until it has learnt more"
     )
+
+
+def warn_if_inverted(regime: Regime | None, strategy: Strategy) -> None:
+    """Warn when a gradient norm ranks the most uncertain samples last."""
+    said = describe_inversion(regime, strategy)
+    if said is not None:
+        warnings.warn(said, RegimeWarning, stacklevel=3)
 
 
 def _rank_correlation(

@@ -14,6 +14,7 @@ from steepest.gradnorm.precision import Precision
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
 from steepest.scoring.looking import BatchSize, Looking, as_strategy, check_model, looking_at
+from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose
 from steepest.scoring.samples import PoolLike, as_samples
 from steepest.scoring.scores import Scores
@@ -71,12 +72,23 @@ def score(
             f"{chosen.name} chooses samples for what they are together and has no score for each: "
             "use select"
         )
-    how = Looking(labelled, subset, seed, task, batch_size, precision, device, progress, support)
+    how = Looking(
+        labelled=labelled,
+        subset=subset,
+        seed=seed,
+        task=task,
+        batch_size=batch_size,
+        precision=precision,
+        device=device,
+        progress=progress,
+        support=support,
+    )
     scored_by = fingerprint(model)
     with looking_at(model, as_samples(pool, ids), chosen, how) as view:
         view.prepared = chosen.prepare(view)
         values = chosen.score_all(view)
         regime = diagnose(values, view.entropies, view.classes)
+    warn_of_probabilities(view.first, stacklevel=2)
     return Scores(
         ids=view.ids,
         values=values.astype(np.float64),

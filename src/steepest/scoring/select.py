@@ -23,12 +23,13 @@ from steepest.scoring.looking import (
     labelled_ids,
     looking_at,
 )
+from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose, warn_if_inverted
 from steepest.scoring.samples import PoolLike, Samples, as_samples
 from steepest.scoring.selection import Selection
 from steepest.seeds import SampleId
 from steepest.selection import top_k
-from steepest.strategies import Needs, Strategy, Support
+from steepest.strategies import Strategy, Support
 from steepest.strategies.choice import checked
 from steepest.tasks.base import Task
 
@@ -83,10 +84,19 @@ def select(
     taken = labelled_ids(labelled, support)
     k = check_k(k, len(samples) - len(taken or ()), subset)
     chosen = as_strategy(strategy, options)
-    how = Looking(taken, subset, seed, task, batch_size, precision, device, progress, support)
+    how = Looking(
+        labelled=taken,
+        subset=subset,
+        seed=seed,
+        task=task,
+        batch_size=batch_size,
+        precision=precision,
+        device=device,
+        progress=progress,
+        support=support,
+    )
     outcome = choose_from(model, samples, k, chosen, how)
-    if Needs.GRADIENTS in chosen.needs:
-        warn_if_inverted(outcome.selection.regime, chosen.name)
+    warn_if_inverted(outcome.selection.regime, chosen)
     return outcome.selection
 
 
@@ -129,6 +139,7 @@ def choose_from(
         with measured(view.device) as choosing:
             found = checked(strategy.choose(view, k), len(view), k, strategy.name)
         regime = diagnose(found.values, view.entropies, view.classes)
+    warn_of_probabilities(view.first, stacklevel=3)
     selection = Selection(
         ids=tuple(view.ids[i] for i in found.positions),
         scores=tuple(float(value) for value in found.scores),

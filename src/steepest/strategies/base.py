@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from torch import Tensor, nn
 
-from steepest.errors import InputError, NonFiniteError
+from steepest.errors import InputError, NonFiniteError, SteepestError
+from steepest.own_code import import_own, in_one_line
 from steepest.registry import Registry
 from steepest.seeds import SampleId
 from steepest.selection import top_k
@@ -23,7 +25,38 @@ from steepest.tables import from_table, to_table
 if TYPE_CHECKING:
     from steepest.training.extra import Extra
 
-STRATEGIES: Registry[type[Strategy]] = Registry("strategy", "steepest.strategies")
+
+def _import_strategy(name: str) -> type[Strategy]:
+    """Import a strategy of the user's own; without a name of its own, the class's is taken.
+
+    Raises:
+        InputError: If there is no such class, or it lacks what a strategy has.
+    """
+    found = import_own("strategy", name, "package.module:Class")
+    if found is None:
+        module, _, attribute = name.partition(":")
+        raise InputError(f"strategy {name!r}: {module} has no class {attribute!r}")
+    if not isinstance(found, type) or not issubclass(found, Strategy):
+        raise InputError(
+            f"strategy {name!r} is no class that derives from steepest.strategies.Strategy or "
+            "Scorer: make it one"
+        )
+    if inspect.isabstract(found):
+        lacking = " and ".join(sorted(found.__abstractmethods__))
+        raise InputError(f"strategy {name!r} has no {lacking}: implement it")
+    own = vars(found).get("name")
+    # An inherited name would be that of another strategy.
+    found.name = own if isinstance(own, str) and own else found.__name__
+    if found.name in STRATEGIES.names() and STRATEGIES.get(found.name) is not found:
+        raise InputError(
+            f"strategy {name!r} calls itself {found.name!r}, the name of another strategy: give it "
+            "another name"
+        )
+    return found
+
+
+STRATEGIES: Registry[type[Strategy]] = Registry("strategy", "steepest.strategies", _import_strategy)
+"""Classes by name, and by ``package.module:Class``."""
 
 
 class Needs(enum.Flag):
@@ -48,17 +81,30 @@ class Strategy(ABC):
     what it needs and implements ``choose``. Most give every sample a score of its own: those are
     ``Scorer``s.
 
+    ``needs`` and ``dense`` are class variables of most, and properties where options decide.
+
     Attributes:
         name: The name users type; set by the ``strategy`` decorator.
-        needs: What it asks of the pool and its batches.
-        dense: Whether it has a meaning where a sample has many labels: one for each pixel.
         trains: What is trained for its sake beside the model, in a few words; nothing if empty.
     """
 
     name: ClassVar[str] = ""
-    needs: ClassVar[Needs] = Needs.LOGITS
-    dense: ClassVar[bool] = True
     trains: ClassVar[str] = ""
+
+    @property
+    def needs(self) -> Needs:
+        """What it asks of the pool and its batches, beside what ``make_extra`` made for it."""
+        return Needs.LOGITS
+
+    @property
+    def needs_alone(self) -> Needs:
+        """What it asks for where nothing was trained along with the model."""
+        return self.needs
+
+    @property
+    def dense(self) -> bool:
+        """Whether it has a meaning where a sample has many labels: one for each pixel."""
+        return True
 
     @abstractmethod
     def choose(self, pool: PoolView, k: int) -> Choice:
@@ -214,10 +260,24 @@ def strategy(name: str) -> Callable[[S], S]:
 def create(name: str, options: Mapping[str, Any] | None = None) -> Strategy:
     """Build a strategy from its name and options.
 
+    Args:
+        name: One of ``names()``, or ``package.module:Class`` for one of the user's own; modules of
+            the current directory are found too.
+        options: Its options, checked against the fields of the class.
+
     Raises:
         UnknownNameError: For an unknown strategy or option; names the nearest.
+        InputError: If a class of the user's own cannot be imported or built, or is no strategy.
     """
-    return from_table(STRATEGIES.get(name), options or {}, f"strategy {name!r}")
+    kind, told = STRATEGIES.get(name), options or {}
+    try:
+        return from_table(kind, told, f"strategy {name!r}")
+    except SteepestError:
+        raise
+    except Exception as error:
+        if ":" not in name:
+            raise
+        raise InputError(f"strategy {name!r} cannot be built: {in_one_line(error)}") from error
 
 
 def names() -> list[str]:

@@ -44,7 +44,6 @@ class LearningLoss(Scorer):
         epochs: Passes over the labelled samples of a head that is fitted afterwards.
     """
 
-    needs: ClassVar[Needs] = Needs.MAPS | Needs.LABELLED | Needs.TARGETS
     trains: ClassVar[str] = "a head, along with the model"
 
     training: Training = "joint"
@@ -59,9 +58,16 @@ class LearningLoss(Scorer):
             )
         if self.epochs < 1:
             raise InputError(f"ll4al: epochs must be 1 or more, not {self.epochs}")
-        if self.training != "off":
-            # An experiment need not read all labels again for a head that it trains along.
-            object.__setattr__(self, "needs", Needs.MAPS)
+
+    @property
+    def needs(self) -> Needs:
+        """Maps alone beside a head that was trained along: no label has to be read again."""
+        return self.needs_alone if self.training == "off" else Needs.MAPS
+
+    @property
+    def needs_alone(self) -> Needs:
+        """Maps, and labels to fit a head to."""
+        return Needs.MAPS | Needs.LABELLED | Needs.TARGETS
 
     def make_extra(self, model: nn.Module, images: Tensor, seed: int) -> Extra | None:
         """Make the head that is trained along with the model."""
@@ -98,7 +104,8 @@ class LearningLoss(Scorer):
         if labelled is None or any(i not in known for i in labelled.ids):
             raise InputError(
                 "ll4al has no head that was trained with the model, and no labels to fit one to: "
-                "pass support=Support(targets={id: label, …}) with those of the labelled samples"
+                "give those of the labelled samples by --labelled FILE with id,label, or in Python "
+                "by support=Support(targets={id: label, …})"
             )
         with torch.inference_mode(mode=False), torch.enable_grad():
             few = labelled.load(range(min(2, len(labelled))))

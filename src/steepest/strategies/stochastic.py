@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -41,8 +41,6 @@ class Stochastic(Scorer):
         beta: How much the score counts: large is the plain top k, small an even draw.
     """
 
-    needs: ClassVar[Needs] = Needs.GRADIENTS
-
     of: str = "entropy-gradnorm"
     of_options: Mapping[str, Any] = field(default_factory=dict)
     kind: Kind = "power"
@@ -53,9 +51,7 @@ class Stochastic(Scorer):
             raise UnknownNameError("kind of stochastic", str(self.kind), KINDS)
         if not (1e-9 <= self.beta <= 1e9 and math.isfinite(self.beta)):
             raise InputError(f"stochastic: beta must be between 1e-9 and 1e9, not {self.beta}")
-        # What has to be computed is for the wrapped strategy to say: not the same for all.
-        object.__setattr__(self, "needs", self.scorer.needs)
-        object.__setattr__(self, "dense", self.scorer.dense)
+        _ = self.scorer  # Made here, so that what is wrong with it is said at once.
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -90,6 +86,21 @@ class Stochastic(Scorer):
         # Before a run begins there is nothing trained that others could score with.
         if type(self.scorer).prepare is Strategy.prepare:
             self.score_all(pool)
+
+    @property
+    def needs(self) -> Needs:
+        """What the wrapped strategy asks for."""
+        return self.scorer.needs
+
+    @property
+    def needs_alone(self) -> Needs:
+        """What the wrapped strategy asks for where nothing was trained along."""
+        return self.scorer.needs_alone
+
+    @property
+    def dense(self) -> bool:
+        """Whether the wrapped strategy has a meaning where a sample has many labels."""
+        return self.scorer.dense
 
     @property
     def members(self) -> int:

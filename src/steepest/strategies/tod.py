@@ -59,8 +59,9 @@ class Tod(Scorer):
         past = untrained if before is None else before
         if past is None:
             raise InputError(
-                "tod compares with the model of the cycle before: give it by "
-                "support=Support(previous=model), or Support(untrained=model) in the first cycle"
+                "tod compares with the model of the cycle before: give its weights by --previous "
+                "FILE, or in Python support=Support(previous=model), or Support(untrained=model) "
+                "in the first cycle"
             )
         return _Past(placed(past, pool.device), trained=before is not None)
 

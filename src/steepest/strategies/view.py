@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import InputError
+from steepest.errors import InputError, NonFiniteError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
@@ -181,6 +181,7 @@ class PoolView:
                         continue
                     self._put(found, kept, done + rows.start)
                     if batch.known_logits is not None:
+                        _check_predictions(batch.known_logits, batch.ids)
                         uncertain.append(entropy(batch.known_logits).double().cpu())
                         self.classes = batch.known_logits.shape[1]
                     start = rows.stop
@@ -226,3 +227,13 @@ def rows_of(value: Tensor, batch: Batch) -> Tensor:
             f"a strategy made a column {list(value.shape)} for {len(batch)} samples: one row each"
         )
     return value
+
+
+def _check_predictions(logits: Tensor, ids: Sequence[SampleId]) -> None:
+    """Refuse NaN: where no gradient flows through it, a norm would be 0 instead."""
+    broken = logits.isnan().flatten(1).any(1)
+    if bool(broken.any()):
+        raise NonFiniteError(
+            f"the model's output for sample {ids[int(broken.nonzero()[0])]!r} is NaN: look at the "
+            "model's weights and at that sample"
+        )

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import secrets
 import warnings
+from dataclasses import replace
 
 import pytest
 from small_project import CLASSES, make_photos, open_project, truth
 
-from steepest.errors import InputError, RegimeWarning, RunFolderError
+from steepest.errors import InputError, RunFolderError, SteepestWarning
 from steepest.labelling.project import choosing, retraining, statistics
 from steepest.labelling.project.learning import make_model
 from steepest.labelling.project.retraining import run_round
@@ -15,7 +16,8 @@ from steepest.labelling.project.trainings import claim, interrupt, is_due, reque
 from steepest.labelling.project.watching import StoreProgress
 from steepest.models import build
 from steepest.models.weights import load_weights, save_weights
-from steepest.scoring.select import select
+from steepest.scoring.regime import Regime
+from steepest.scoring.select import choose_from
 
 FAST = {"epochs": 6, "batch_size": 6, "image_size": 12, "lr": 0.01}
 
@@ -271,22 +273,24 @@ def test_weights_of_other_classes_give_their_features(tmp_path):
         make_model(Settings(weights=str(tmp_path / "none.safetensors")), 3, 0)
 
 
-def test_while_a_strategy_would_be_upside_down_another_one_chooses(photos, monkeypatch):
-    def warn_first(model, pool, k, strategy, **options):
-        if strategy == "entropy-gradnorm":
-            warnings.warn("upside down", RegimeWarning, stacklevel=2)
-        return select(model, pool, k, strategy, **options)
+def test_a_strategy_upside_down_is_replaced_and_other_warnings_are_heard(photos, monkeypatch):
+    upside_down = Regime(entropy_ratio=0.97, rank_correlation=-0.6, samples=9)
 
-    monkeypatch.setattr(choosing, "select", warn_first)
+    def turned(model, samples, k, strategy, how):
+        warnings.warn("its codes have collapsed", SteepestWarning, stacklevel=2)
+        found = choose_from(model, samples, k, strategy, how)
+        return replace(found, selection=replace(found.selection, regime=upside_down))
+
+    monkeypatch.setattr(choosing, "choose_from", turned)
     for weak, expected in (("margin", "margin"), (None, "entropy-gradnorm")):
         with open_project(photos, weak_strategy=weak, **FAST) as project:
             if not project.progress().labelled:
                 label_next(project, 12)
-            run(project)
+            with pytest.warns(SteepestWarning, match="collapsed"):
+                run(project)
             assert project.batch().strategy == expected
-            used = {pick.strategy for pick in project.picks()}
-            assert used == {expected, "validation"}
-            assert project.trainings()[-1].metrics["regime"] == "upside down"
+            assert {pick.strategy for pick in project.picks()} == {expected, "validation"}
+            assert "samples last" in project.trainings()[-1].metrics["regime"]
 
 
 def test_one_label_for_each_pick_finishes_a_batch_also_with_overlap(photos):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from steepest.errors import RegimeWarning
 from steepest.labelling.project.cheap_features import SIDE, Features, describe
 from steepest.labelling.project.learning import Learnt, see_features
 from steepest.labelling.project.picking import (
@@ -22,7 +20,10 @@ from steepest.labelling.project.predictions import pack
 from steepest.labelling.project.round import Round
 from steepest.labelling.project.spread import choose_spread
 from steepest.labelling.project.squares import most_samples
-from steepest.scoring.select import select
+from steepest.scoring.looking import Looking, as_strategy
+from steepest.scoring.regime import describe_inversion
+from steepest.scoring.samples import as_samples
+from steepest.scoring.select import choose_from
 from steepest.scoring.selection import Selection
 from steepest.selection import random_subset
 from steepest.training.augment import normalise
@@ -114,22 +115,15 @@ def _choose(
 def _select(
     this: Round, learnt: Learnt, pixels: _Inputs, k: int, strategy: str
 ) -> tuple[Selection, str | None]:
-    """Return the choice, and the warning if the most uncertain samples come last in it."""
+    """Return the choice, and what to say if the most uncertain samples come last in it."""
     settings = this.settings
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        picked = select(
-            learnt.model,
-            pixels,
-            min(k, len(pixels)),
-            strategy,
-            options=settings.strategy_options if strategy == settings.strategy else None,
-            seed=this.seed,
-            task=learnt.task,
-            progress=this.progress,
-        )
-    said = [str(w.message) for w in caught if issubclass(w.category, RegimeWarning)]
-    return picked, said[0] if said else None
+    options = settings.strategy_options if strategy == settings.strategy else None
+    chosen = as_strategy(strategy, options)
+    how = Looking(seed=this.seed, task=learnt.task, progress=this.progress)
+    # Not ``select``: what that would warn of is shown on the page.
+    outcome = choose_from(learnt.model, as_samples(pixels), min(k, len(pixels)), chosen, how)
+    picked = outcome.selection
+    return picked, describe_inversion(picked.regime, chosen)
 
 
 class _Inputs(Dataset[Tensor]):

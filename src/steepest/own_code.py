@@ -1,0 +1,55 @@
+"""Things from the user's own code, named ``package.module:name``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from steepest.errors import InputError
+
+
+def import_own(kind: str, name: str, form: str) -> object:
+    """Import what is named; modules of the current directory are found too.
+
+    Args:
+        kind: What it is to be, in the words of an error message (``"strategy"``).
+        name: ``package.module:name``.
+        form: What to write in its place (``"package.module:Class"``).
+
+    Returns:
+        What the module holds under that name; None if it holds nothing.
+
+    Raises:
+        InputError: If the name is not of that form, or the module cannot be imported.
+    """
+    module_name, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
+        raise InputError(f"{kind} {name!r}: write {form}")
+    with current_directory_importable():
+        try:
+            module = importlib.import_module(module_name)
+        except Exception as error:
+            raise InputError(f"{kind} {name!r} cannot be imported: {in_one_line(error)}") from error
+    return getattr(module, attribute, None)
+
+
+@contextmanager
+def current_directory_importable() -> Iterator[None]:
+    """Let modules of the current directory be found, as they are by a script in it."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    # A module written since the last import would otherwise be overlooked.
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+
+
+def in_one_line(error: Exception) -> str:
+    """Return the kind of an error and the first line of what it says."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]

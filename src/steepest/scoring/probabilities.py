@@ -1,0 +1,94 @@
+"""Does a model return probabilities where logits belong?
+
+Scores of the two differ, and nothing in the scores shows it: the softmax of a softmax is close to
+uniform, whatever the model knows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from steepest.errors import ProbabilitiesWarning
+from steepest.strategies import Batch, PoolView
+from steepest.strategies.view import Columns
+
+_TOLERANCE = 1e-4
+
+
+@dataclass
+class FirstLook:
+    """What was noticed of the first logits of one selection.
+
+    Attributes:
+        done: Whether logits were seen.
+        probabilities: Whether they look like probabilities.
+    """
+
+    done: bool = False
+    probabilities: bool = False
+
+    def note(self, logits: Tensor | None) -> None:
+        """Look at the logits of a batch [N, C, ...] if they are the first."""
+        if not self.done and logits is not None:
+            self.done, self.probabilities = True, look_like_probabilities(logits)
+
+
+class WatchedView(PoolView):
+    """Samples under the present model, with a look at its first logits.
+
+    Args:
+        first: Shared by all views of one selection.
+        parts: What a ``PoolView`` is made of.
+        more: What a ``PoolView`` is made of, by name.
+    """
+
+    def __init__(self, first: FirstLook, *parts: Any, **more: Any) -> None:  # noqa: ANN401
+        super().__init__(*parts, **more)
+        self.first = first
+
+    def collect(
+        self,
+        make: Callable[[Batch], Tensor | Mapping[str, Tensor]],
+        what: str = "looking",
+        size: int | None = None,
+    ) -> Columns:
+        """Look at every sample once and keep what a function makes of each batch."""
+
+        def noted(batch: Batch) -> Tensor | Mapping[str, Tensor]:
+            made = make(batch)
+            self.first.note(batch.known_logits)
+            return made
+
+        return super().collect(noted, what, size)
+
+
+def look_like_probabilities(logits: Tensor) -> bool:
+    """Say whether no number [N, C] is negative and every row sums to 1.
+
+    Where a sample has many labels (dense outputs, several labels) there is no such row.
+    """
+    if logits.ndim != 2 or logits.shape[0] == 0 or logits.shape[1] < 2:
+        return False
+    exact = logits.detach().double()
+    near = (exact.sum(1) - 1).abs() <= _TOLERANCE
+    return bool(near.all() and (exact >= 0).all())
+
+
+def warn_of_probabilities(first: FirstLook, stacklevel: int) -> None:
+    """Warn when the first logits look like probabilities.
+
+    Args:
+        first: Of one selection.
+        stacklevel: Where the user's call is, as seen from the caller.
+    """
+    if first.probabilities:
+        warnings.warn(
+            "the outputs look like probabilities: return logits (before softmax)",
+            ProbabilitiesWarning,
+            stacklevel=stacklevel + 1,
+        )

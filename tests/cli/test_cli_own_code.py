@@ -1,0 +1,182 @@
+"""Strategies and models of the user's own code, and what is said of pools, as from a shell."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from shell import assert_one_line, run_apart, run_here, select_args, small_model
+
+import steepest
+from steepest.datasets.folder import ImageFolder
+from steepest.experiment.variants import parse_variants
+from steepest.labelling.project.settings import Settings
+
+WAYS = '''
+from dataclasses import dataclass
+
+from steepest.strategies import Scorer
+
+
+@dataclass(frozen=True)
+class Gini(Scorer):
+    """Impurity: score(x) = 1 - sum p^2."""
+
+    temperature: float = 1.0
+
+    def score(self, batch):
+        return 1 - (batch.logits / self.temperature).softmax(1).square().sum(1)
+
+
+class Größe(Gini):
+    pass
+'''
+
+LOADED = """
+from pathlib import Path
+
+from torch import nn
+from user_models import make
+
+from steepest.models.weights import load_weights
+
+
+def loaded():
+    model = make()
+    load_weights(model, Path(__file__).parent / "weights.safetensors")
+    return model
+
+
+ready = loaded()
+"""
+
+
+@pytest.fixture
+def own(workshop):
+    """Put strategies and models with weights of their own into the user's folder."""
+    (workshop / "shell_ways.py").write_text(WAYS, encoding="utf-8")
+    (workshop / "loaded_models.py").write_text(LOADED)
+    yield workshop
+    for module in ("shell_ways", "loaded_models", "user_models"):
+        sys.modules.pop(module, None)
+
+
+def picks_of(folder):
+    return steepest.Selection.load(folder / "picks.csv")
+
+
+def bare(*more: str, model: str = "loaded_models:loaded") -> list[str]:
+    """A select command without weights."""
+    argv = ["select", "--quiet", "--model", model, "--pool", "pool.npy", "-k", "3"]
+    return [*argv, "--out", "picks.csv", *more]
+
+
+def take_photos(folder) -> None:
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(6):
+        Image.fromarray(rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+
+
+def test_a_strategy_of_the_current_folder_chooses_with_its_options(own, capsys):
+    more = ["--option", "temperature=2.5"]
+    told = run_here(capsys, *select_args(strategy="shell_ways:Gini", more=more))
+    assert told.code == 0, told.err
+    assert "3 of 12 samples chosen by Gini: picks.csv" in told.out
+    assert picks_of(own).options == {"temperature": 2.5}
+    told = run_here(capsys, *select_args(strategy="shell_ways:Gini", more=["--option", "heat=2"]))
+    assert_one_line(told, "unknown key in strategy 'shell_ways:Gini' 'heat'")
+
+
+def test_runs_and_comparisons_take_it_also_in_processes_of_their_own(own):
+    strategies = "shell_ways:Gini,hot=shell_ways:Gini(temperature=3.0)"
+    argv = ["compare", "tiny.toml", "--strategies", strategies, "--seeds", "1", "--jobs", "2"]
+    smaller = ["--set", "loop.cycles=2", "--set", "training.epochs=1", "--no-report", "--quiet"]
+    told = run_apart(*argv, *smaller, "--out", "all", cwd=own)
+    assert told.code == 0, told.err
+    assert {run.name for run in (own / "all/runs").iterdir()} == {"Gini", "hot", "random"}
+    variants = json.loads((own / "all/comparison.json").read_text())["variants"]
+    assert variants["hot"] == {"name": "shell_ways:Gini", "options": {"temperature": 3.0}}
+    assert "Gini" in told.out
+    chosen = ["--set", "strategy.name=shell_ways:Gini", "--out", "alone"]
+    told = run_apart("run", "tiny.toml", *smaller[:-2], "--quiet", *chosen, cwd=own)
+    assert told.code == 0, told.err
+
+
+def test_its_name_is_the_label_if_that_can_name_a_folder(own):
+    (plain,) = parse_variants(["shell_ways:Gini"])
+    assert (plain.label, plain.name, plain.options) == ("Gini", "shell_ways:Gini", None)
+    with pytest.raises(steepest.errors.InputError, match="label 'Größe': begin with a letter"):
+        parse_variants(["shell_ways:Größe"])
+    assert parse_variants(["size=shell_ways:Größe"])[0].label == "size"
+    with pytest.raises(steepest.errors.InputError, match="'margin' is the name of another"):
+        parse_variants(["margin=shell_ways:Gini"])
+    with pytest.raises(steepest.errors.InputError, match=r"write LABEL=shell_ways:Gini\(temp"):
+        parse_variants(["shell_ways:Gini(temperature=2)"])
+
+
+def test_a_labelling_project_takes_it(own):
+    Settings(strategy="shell_ways:Gini", strategy_options={"temperature": 2.0}).check_names()
+    wrong = Settings(strategy="shell_ways:Gini", strategy_options={"heat": 2.0})
+    with pytest.raises(steepest.errors.InputError, match="'heat'"):
+        wrong.check_names()
+
+
+@pytest.mark.parametrize("model", ["loaded_models:loaded", "loaded_models:ready"])
+def test_a_model_with_weights_of_its_own_needs_no_file(model, own, capsys):
+    assert run_here(capsys, *select_args()).code == 0
+    wanted = picks_of(own)
+    told = run_here(capsys, *bare(model=model))
+    assert told.code == 0, told.err
+    assert picks_of(own) == wanted
+
+
+def test_a_committee_of_a_model_that_is_ready_has_members_of_their_own(own, capsys):
+    other = small_model()
+    other[1].weight.data.mul_(-2)
+    steepest.models.save_weights(other, own / "other.safetensors")
+    more = ["--strategy", "qbc", "--member", "other.safetensors"]
+    assert run_here(capsys, *bare(*more, model="loaded_models:ready")).code == 0
+    assert max(picks_of(own).scores) > 0.01
+
+
+def test_a_built_in_model_needs_weights_in_one_line(own, capsys):
+    told = run_here(capsys, *bare("--classes", "4", model="small-cnn"))
+    assert_one_line(told, "--model small-cnn: a built-in model needs the --weights")
+    told = run_here(capsys, *bare("--model-option", "width=3", model="loaded_models:ready"))
+    assert_one_line(told, "made already: it takes no --model-option")
+    told = run_here(capsys, *bare(model="nowhere:cnn"))
+    assert_one_line(told, "No module named 'nowhere'")
+
+
+def test_images_that_are_not_normalised_are_told_in_one_line(own, capsys):
+    take_photos(own / "photos")
+    told = run_here(capsys, *select_args(pool="photos", strategy="margin"))
+    assert told.code == 0
+    assert len(told.lines) == 1
+    assert told.err.startswith("steepest: warning: images were scaled to 0..1 only: give --mean")
+    plain = picks_of(own)
+    said = select_args(pool="photos", strategy="margin", mean="0", std="1")
+    told = run_here(capsys, *said)
+    assert (told.code, told.err) == (0, "")
+    assert picks_of(own) == plain
+
+
+@pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
+def test_one_number_stands_for_every_channel(own, capsys):
+    take_photos(own / "photos")
+    told = run_here(capsys, *select_args(pool="photos", mean="0.4", std="0.2"))
+    assert told.code == 0, told.err
+    pool = ImageFolder(own / "photos", mean=[0.4] * 3, std=[0.2] * 3)
+    picks = steepest.select(small_model(), pool, 3, progress=False)
+    assert picks_of(own).scores == pytest.approx(picks.scores)
+
+
+def test_the_help_tells_what_happens_by_default(capsys):
+    shown = " ".join(run_here(capsys, "select", "--help").out.split())
+    assert "default: images are scaled to 0..1 only, with a warning" in shown
+    assert "may be left out if your own model has its weights" in shown
+    assert "package.module:Class" in shown
