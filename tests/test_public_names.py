@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pickle
 import subprocess
 import sys
 import tomllib
@@ -127,8 +129,85 @@ def test_importing_is_light_and_leaves_the_machine_alone():
     assert told == "[]\n"
 
 
-def test_importing_does_not_import_the_image_library():
-    assert in_new_process("import sys, steepest\nprint('PIL' in sys.modules)\n") == "False\n"
+def test_importing_does_not_import_torch_or_the_image_library():
+    told = in_new_process(
+        "import sys, steepest\n"
+        "steepest.errors.InputError, steepest.__version__, dir(steepest)\n"
+        "print(sorted({'torch', 'numpy', 'PIL'} & set(sys.modules)))\n"
+    )
+    assert told == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["select", "Pool", "Experiment", "gradient_norms", "Task"])
+def test_a_name_is_imported_from_the_package_before_anything_else(name):
+    told = in_new_process(f"from steepest import {name}\nprint({name}.__module__)\n")
+    assert told.startswith("steepest.")
+
+
+def test_public_names_are_those_of_their_modules_and_found_once():
+    assert steepest.select is steepest.scoring.select
+    assert steepest.Pool is importlib.import_module("steepest.pool").Pool
+    assert "select" in vars(steepest)
+    assert pickle.loads(pickle.dumps(steepest.Pool)) is steepest.Pool
+    assert pickle.loads(pickle.dumps(steepest.select)) is steepest.select
+    everything = {}
+    exec("from steepest import *", everything)
+    assert set(everything) - {"__builtins__"} == PUBLIC
+
+
+def test_no_public_name_is_hidden_by_a_module_of_that_name():
+    modules = {path.stem for path in PACKAGE.glob("*.py")} | {p.name for p in PACKAGE.iterdir()}
+    assert modules & PUBLIC == {"errors", "strategies"}
+
+
+def test_modules_are_attributes_of_the_package():
+    told = in_new_process(
+        "import steepest\n"
+        "print(steepest.influence.hold_out.__name__, steepest.tasks.MultiLabel.__name__)\n"
+        "print({'influence', 'tasks', *steepest.__all__} <= set(dir(steepest)))\n"
+    )
+    assert told == "hold_out MultiLabel\nTrue\n"
+
+
+def test_a_module_whose_package_is_not_installed_is_told_of_and_no_attribute():
+    told = in_new_process(
+        "import sys\n"
+        "sys.modules['sklearn'] = sys.modules['sklearn.base'] = None\n"
+        "import steepest\n"
+        "print(hasattr(steepest, 'sklearn'))\n"
+        "try:\n"
+        "    steepest.sklearn\n"
+        "except AttributeError as error:\n"
+        "    print(error)\n"
+        "try:\n"
+        "    from steepest import sklearn\n"
+        "except ModuleNotFoundError as error:\n"
+        "    print(error)\n"
+    )
+    there, asked, imported = told.splitlines()
+    assert there == "False"
+    assert asked == imported
+    assert asked.startswith("steepest.sklearn needs scikit-learn: ")
+
+
+@pytest.mark.parametrize("name", ["selct", "_private", "__wrapped__", "no.such"])
+def test_what_is_not_there_is_no_attribute(name):
+    with pytest.raises(AttributeError, match=name.partition(".")[0]):
+        getattr(steepest, name)
+    assert not hasattr(steepest, name)
+
+
+def test_type_checkers_see_every_public_name():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported >= PUBLIC | {"influence", "tasks"}
+    # Seen by them, a look-up of any name would make every misspelt one right.
+    assert not any(isinstance(n, ast.FunctionDef) and n.name == "__getattr__" for n in tree.body)
 
 
 def test_scoring_and_experiments_need_neither_bars_nor_figures(tmp_path):

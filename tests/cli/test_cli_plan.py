@@ -93,7 +93,7 @@ def test_a_plan_stopped_by_the_user_goes_on_to_the_same_end(plan):
 
 
 def test_time_that_is_up_leaves_the_rest_for_later(plan, capsys):
-    told = run_here(capsys, *GO, "--minutes", "-1", "--no-report")
+    told = run_here(capsys, *GO, "--minutes", "0", "--no-report")
     assert told.code == 0, told.err
     assert told.out.endswith("0 of 6 runs complete, 16 cycles left\n")
 
@@ -156,6 +156,6 @@ def test_what_shows_with_the_data_is_told_before_the_first_group_begins(plan, ca
 
 
 def test_a_list_of_another_configuration_is_refused(plan, capsys):
-    assert run_here(capsys, *GO, "--minutes", "-1", "--no-report").code == 0
+    assert run_here(capsys, *GO, "--minutes", "0", "--no-report").code == 0
     (plan / "plan.toml").write_text(PLAN.replace("loop.cycles=2", "loop.cycles=1"))
     assert_one_line(run_here(capsys, *GO, "--list"), "two holds a comparison of another config")

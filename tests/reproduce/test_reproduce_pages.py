@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from fake_records import fill
@@ -19,6 +20,7 @@ from steepest.reproduce.time_limit import OutOfTime
 from steepest.reproduce.workspace import Workspace
 from steepest.reproduce.writing import markdown_table, rows_csv, write_artefact
 
+RESULTS = Path(__file__).parents[2] / "results" / "reproduce"
 VOID = {"meta", "br", "img", "path", "use", "rect", "line", "circle"}
 
 
@@ -81,6 +83,7 @@ def test_csv_and_json_hold_the_same_rows(out):
     with (out / "table-3" / "data.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(data["rows"])
+    assert {r["preset"] for r in rows} == {"paper"}
     ours = [r for r in rows if r["ours"]]
     assert {r["seeds"] for r in ours} == {"0 1"}
     assert {r["method"] for r in ours} == {"entropy-gradnorm", "random"}
@@ -143,6 +146,10 @@ def test_text_is_escaped_and_a_figure_without_panels_is_left_out(tmp_path):
     assert "&lt;b&gt;Fake" in page
     assert "this &amp; that" in page
     assert "nothing here is a result" in page
+    first, _, title = (tmp_path / "fake" / "table.md").read_text().splitlines()[:3]
+    assert first == "A trial on other data: nothing here is a result."
+    assert title == "## Table 0: <b>Fake</b>"
+    assert (tmp_path / "fake" / "data.csv").read_text() == "preset,ours\nsmoke,1.0\n"
     assert not (tmp_path / "fake" / "empty.svg").exists()
     assert (tmp_path / "fake" / "figure.png").exists()
     assert made.state == "partial"
@@ -176,4 +183,14 @@ def test_pipes_stay_within_their_cell():
     text = markdown_table(TablePart("t", ("a|b",), (("c\nd",),)))
     assert "a\\|b" in text
     assert "c d" in text
-    assert rows_csv([{"a": None, "b": [1, 2]}]) == "a,b\n,1 2\n"
+    assert rows_csv([{"a": None, "b": [1, 2]}], "smoke") == "preset,a,b\nsmoke,,1 2\n"
+    assert rows_csv([], "smoke") == "preset\n"
+
+
+@pytest.mark.parametrize("file", sorted(RESULTS.glob("*/data.json")), ids=lambda p: p.parent.name)
+def test_tables_of_the_repository_are_as_they_would_be_written_from_their_data(file):
+    data = json.loads(file.read_text(encoding="utf-8"))
+    written = file.with_name("data.csv").read_text(encoding="utf-8")
+    assert written == rows_csv(data["rows"], data["preset"])
+    assert data["comparable"]
+    assert file.with_name("table.md").read_text(encoding="utf-8").startswith("## ")

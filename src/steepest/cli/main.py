@@ -6,40 +6,32 @@ import argparse
 import io
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
 from typing import TextIO
 
-from steepest.cli import (
-    bench,
-    compare,
-    data,
-    demo,
-    ingest,
-    label,
-    label_studio,
-    report,
-    reproduce,
-    run,
-    select,
-)
-from steepest.cli import strategies as strategies_command
 from steepest.errors import SteepestError
 from steepest.version import __version__
 
-_COMMANDS = (
-    demo,
-    select,
-    ingest,
-    label,
-    label_studio,
-    run,
-    compare,
-    report,
-    reproduce,
-    strategies_command,
-    data,
-    bench,
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "demo": "a first useful result in a minute, from data inside the package",
+        "select": "choose what to label next",
+        "ingest": "take in labels from a file",
+        "label": "label a folder of images on a local page",
+        "label-studio": "label with a Label Studio server",
+        "run": "run one experiment, or go on with it",
+        "compare": "compare strategies, paired by seed, with statistics",
+        "report": "write the report of a run or comparison",
+        "reproduce": "make the paper's tables and figures again",
+        "strategies": "list the strategies, or show one with its options",
+        "data": "list, download and check data sets",
+        "bench": "measure speed, memory and precision beside alternatives",
+    }
 )
+"""Names with their help: a copy of what their files say, which are slow to import."""
+
 INTERRUPTED = 130
 
 
@@ -53,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a sign shows a question mark instead.
             stream.reconfigure(errors="replace")
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments = _parser(_chosen(words)).parse_args(words)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -73,7 +66,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _chosen(words: Sequence[str]) -> str:
+    """Return the command that is named: no option before it takes a value."""
+    return next((word for word in words if not word.startswith("-")), "")
+
+
+def _parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """Return what reads the command line.
+
+    Args:
+        chosen: The one command whose file is imported for its arguments; by default all are.
+    """
     parser = argparse.ArgumentParser(
         prog="steepest",
         description="Active learning by gradient norm: pick the samples that would move your "
@@ -81,10 +84,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"steepest {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        sub = commands.add_parser(command.NAME, help=command.HELP, description=command.__doc__)
-        command.add_arguments(sub)
-        sub.set_defaults(execute=command.execute)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary)
+        if chosen in (None, name):
+            command = import_module(f"steepest.cli.{name.replace('-', '_')}")
+            sub.description = command.__doc__
+            command.add_arguments(sub)
+            sub.set_defaults(execute=command.execute)
     return parser
 
 

@@ -38,8 +38,8 @@ def write_artefact(made: Made, level: Level, out: Path, command: str) -> Path:
         write_atomically(folder / f"{part.name}.svg", vectors[part.name])
         write_atomically(folder / f"{part.name}.png", render(drawn, "png"))
     write_atomically(folder / "data.json", _json(made, level, command))
-    write_atomically(folder / "data.csv", rows_csv(made.findings.rows))
-    write_atomically(folder / "table.md", _markdown(made, parts))
+    write_atomically(folder / "data.csv", rows_csv(made.findings.rows, level.name))
+    write_atomically(folder / "table.md", _markdown(made, level, parts))
     page = folder / "page.html"
     write_atomically(page, render_artefact(made, level, parts, vectors, command))
     return page
@@ -82,13 +82,18 @@ def _parts(made: Made) -> tuple[Part, ...]:
     return tuple(part for part in shown if isinstance(part, TablePart) or part.panels)
 
 
-def rows_csv(rows: Sequence[Row]) -> str:
-    """Return rows as CSV; what is not there is empty, and several values are joined by blanks."""
+def rows_csv(rows: Sequence[Row], preset: str) -> str:
+    """Return rows as CSV; what is not there is empty, and several values are joined by blanks.
+
+    Args:
+        rows: What was found.
+        preset: The size that it was made in, said in each row: a file is looked at alone.
+    """
     header = list(dict.fromkeys(key for row in rows for key in row))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_plain(row.get(key)) for key in header] for row in rows)
+    writer.writerow(["preset", *header])
+    writer.writerows([preset, *(_plain(row.get(key)) for key in header)] for row in rows)
     return buffer.getvalue()
 
 
@@ -107,10 +112,12 @@ def _plain(value: object) -> object:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _markdown(made: Made, parts: Sequence[Part]) -> str:
+def _markdown(made: Made, level: Level, parts: Sequence[Part]) -> str:
+    trial = [] if level.comparable else ["A trial on other data: nothing here is a result.\n"]
+    title = f"## {made.artefact.paper}: {made.artefact.title}\n"
     tables = [markdown_table(part) for part in parts if isinstance(part, TablePart)]
     told = [f"- {sentence}" for sentence in (*made.findings.notes, *made.findings.missing)]
-    return "\n".join([f"## {made.artefact.paper}: {made.artefact.title}\n", *tables, *told]) + "\n"
+    return "\n".join([*trial, title, *tables, *told]) + "\n"
 
 
 def _json(made: Made, level: Level, command: str) -> str:

@@ -1,0 +1,68 @@
+"""How the command line starts: nothing heavy before it is known what to do."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+from shell import run_here
+
+from steepest.cli.main import COMMANDS, _parser
+
+REPORT = """
+import sys
+from steepest.cli.main import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as leaving:
+    code = leaving.code
+heavy = {"torch", "numpy", "PIL", "matplotlib", "scipy", "rich"} & set(sys.modules)
+print(code, sorted(heavy), sorted(m for m in sys.modules if m.startswith("steepest.cli.")))
+"""
+
+
+def start(*argv):
+    """Return the exit code, the heavy packages and the commands that were imported."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", REPORT, *argv],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [(["--help"], 0), (["--version"], 0), ([], 2), (["selekt"], 2), (["--verbos"], 2)],
+)
+def test_help_version_and_bad_commands_import_nothing_heavy(argv, code):
+    assert start(*argv) == f"{code} [] ['steepest.cli.main']"
+
+
+def test_only_the_chosen_command_is_imported():
+    assert start("report", "--help") == "0 [] ['steepest.cli.main', 'steepest.cli.report']"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_says_what_the_file_of_a_command_says(name):
+    command = importlib.import_module(f"steepest.cli.{name.replace('-', '_')}")
+    assert (name, COMMANDS[name]) == (command.NAME, command.HELP)
+
+
+def test_a_chosen_command_reads_its_own_arguments_and_the_others_are_bare():
+    words = ["strategies", "badge"]
+    assert _parser("strategies").parse_args(words).strategy == "badge"
+    with pytest.raises(SystemExit):
+        _parser("report").parse_args(words)
+    assert _parser().parse_args(words).strategy == "badge"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_help_and_has_one_of_its_own(name, capsys):
+    assert f"    {name}" in run_here(capsys, "--help").out
+    told = run_here(capsys, name, "--help")
+    assert told.code == 0
+    assert told.out.startswith(f"usage: steepest {name} ")
+    assert len(told.out.splitlines()) > 5
