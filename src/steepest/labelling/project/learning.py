@@ -31,9 +31,13 @@ from steepest.training.fit import fit
 from steepest.training.recipe import Recipe
 
 _BATCH = 32
-_STEPS, _MOST_EPOCHS, _LEAST_EPOCHS = 600, 150, 8
-_TUNING_STEPS, _MOST_TUNING_EPOCHS = 150, 40
-_LR, _TUNING_LR = 1e-3, 3e-4
+_LEAST_EPOCHS = 8
+_TUNING_STEPS, _MOST_TUNING_EPOCHS, _TUNING_LR = 150, 40, 3e-4
+_SCRATCH_BATCH, _SCRATCH_VIEWS, _MOST_EPOCHS = 16, 12_800, 150
+"""From the seed: small batches, and as many looks at images as people can wait for."""
+
+_SCRATCH_LR, _SCRATCH_LRS = 1e-3, {"small-cnn": 3e-3}
+"""The small net hardly learns at the rate that deep ones, some without BatchNorm, can bear."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,18 +174,32 @@ def make_model(settings: Settings, classes: int, seed: int) -> nn.Module:
 def choose_recipe(samples: int, settings: Settings) -> Recipe:
     """Return how to train on so many samples: few get many passes."""
     tuning = settings.weights is not None
-    size = max(2, min(_BATCH, samples))
-    steps, most = (_TUNING_STEPS, _MOST_TUNING_EPOCHS) if tuning else (_STEPS, _MOST_EPOCHS)
-    suited = math.ceil(steps / math.ceil(samples / size))
+    epochs, size = _suit_tuning(samples) if tuning else _suit_scratch(samples)
+    lr = _TUNING_LR if tuning else _SCRATCH_LRS.get(settings.model, _SCRATCH_LR)
     return Recipe(
-        epochs=settings.epochs or min(most, max(_LEAST_EPOCHS, suited)),
+        epochs=settings.epochs or epochs,
         batch_size=size,
         optimizer="adam",
-        lr=settings.lr or (_TUNING_LR if tuning else _LR),
+        lr=settings.lr or lr,
         weight_decay=1e-4,
         schedule="cosine",
         augmentation=settings.augmentation,
     )
+
+
+def _suit_tuning(samples: int) -> tuple[int, int]:
+    """Return epochs and batch size for a model that begins from a file of weights."""
+    size = max(2, min(_BATCH, samples))
+    suited = math.ceil(_TUNING_STEPS / math.ceil(samples / size))
+    return min(_MOST_TUNING_EPOCHS, max(_LEAST_EPOCHS, suited)), size
+
+
+def _suit_scratch(samples: int) -> tuple[int, int]:
+    """Return epochs and batch size for a model that begins from the seed."""
+    # Of equal size: a last batch of a few would unsettle the averages that BatchNorm keeps.
+    size = max(2, math.ceil(samples / max(1, round(samples / _SCRATCH_BATCH))))
+    suited = math.ceil(_SCRATCH_VIEWS / samples)
+    return min(_MOST_EPOCHS, max(_LEAST_EPOCHS, suited)), size
 
 
 def _statistics(squares: Tensor, settings: Settings) -> tuple[tuple[float, ...], tuple[float, ...]]:

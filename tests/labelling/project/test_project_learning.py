@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch.nn import functional
+
+from steepest.datasets.digits import digits
+from steepest.labelling.project.learning import choose_recipe, learn
+from steepest.labelling.project.settings import Settings
+from steepest.progress import SilentProgress
+from steepest.training.batches import split_order
+
+MOST_VIEWS = 19_200
+"""Images that one round of training may look at: people wait for it."""
+
+
+def enlarge(images, side):
+    larger = functional.interpolate(images.float(), size=(side, side), mode="bilinear")
+    return larger.round().byte().expand(-1, 3, -1, -1).contiguous()
+
+
+def share_right(learnt, squares, labels):
+    return (learnt.logits(squares).argmax(1) == labels).double().mean().item()
+
+
+def test_the_usual_model_fits_forty_digits_and_knows_others():
+    data, side = digits(), 32
+    labels = data.train_labels.unseal("test")[:40]
+    squares = enlarge(data.train_images[:40], side)
+    settings = Settings(device="cpu")
+    assert settings.side == side
+    rows = [json.dumps([label]) for label in labels.tolist()]
+    learnt = learn(squares, rows, 10, settings, SilentProgress())
+    assert share_right(learnt, squares, labels) >= 0.95
+    assert share_right(learnt, enlarge(data.test_images, side), data.test_labels) >= 0.5
+
+
+@pytest.mark.parametrize("samples", [2, 3, 15, 17, 20, 33, 57, 100, 1001])
+def test_batches_from_the_seed_are_about_equal(samples):
+    size = choose_recipe(samples, Settings()).batch_size
+    sizes = [len(batch) for batch in split_order(torch.arange(samples), size)]
+    assert sum(sizes) == samples
+    assert max(sizes) <= 24
+    assert min(sizes) >= max(sizes) / 2
+
+
+@pytest.mark.parametrize("samples", [2, 57, 100, 200, 1000, 2000])
+def test_a_training_from_the_seed_takes_enough_steps_and_few_enough_views(samples):
+    recipe = choose_recipe(samples, Settings())
+    assert recipe.epochs * samples <= MOST_VIEWS
+    assert recipe.epochs * -(-samples // recipe.batch_size) >= 150
+
+
+def test_the_learning_rate_suits_the_model_unless_it_is_set():
+    small, deep = (choose_recipe(50, Settings(model=m)).lr for m in ("small-cnn", "vgg16"))
+    assert small > deep
+    assert choose_recipe(50, Settings(lr=0.5)).lr == 0.5
+    given = Settings(weights="some.safetensors")
+    assert choose_recipe(50, given).lr < deep
+
+
+def test_given_weights_are_tuned_gently():
+    given = Settings(weights="some.safetensors")
+    few, many = choose_recipe(10, given), choose_recipe(320, given)
+    assert (few.epochs, few.batch_size) == (40, 10)
+    assert (many.epochs, many.batch_size) == (15, 32)
+    assert few.epochs < choose_recipe(10, Settings()).epochs
