@@ -112,9 +112,10 @@ def test_a_run_stopped_by_the_user_goes_on_to_the_same_end(whole, place):
 
 
 def test_a_second_process_in_the_same_folder_is_turned_away(place):
-    first = start(*RUN, "shared", *LONG, cwd=place)
+    endless = ["--set", "training.epochs=4000"]  # The first must still be at work: it is killed.
+    first = start(*RUN, "shared", *endless, cwd=place)
     wait_for((place / "shared" / "pool.jsonl").exists, "the first process")
-    told = run_apart(*RUN, "shared", *LONG, cwd=place)
+    told = run_apart(*RUN, "shared", *endless, cwd=place)
     first.kill()
     finish(first)
     assert told.code == 2

@@ -86,10 +86,10 @@ def test_needs_defaults_and_formula_are_those_of_the_strategy(capsys):
 
 
 def test_a_strategy_of_ones_own_is_shown_without_a_page(workshop, capsys, monkeypatch):
-    (workshop / "own_ways.py").write_text(OWN)
+    (workshop / "shown_ways.py").write_text(OWN)
     monkeypatch.syspath_prepend(workshop)
-    monkeypatch.delitem(sys.modules, "own_ways", raising=False)
-    shown = run_here(capsys, "strategies", "own_ways:Gini").out
+    monkeypatch.delitem(sys.modules, "shown_ways", raising=False)
+    shown = run_here(capsys, "strategies", "shown_ways:Gini").out
     assert shown.startswith("Gini\n  Impurity.\n")
     assert "  temperature = 1.0\n      Divides the logits, over two lines.\n" in shown
     assert shown.endswith("  quiet = none\n")
