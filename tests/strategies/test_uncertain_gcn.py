@@ -116,3 +116,14 @@ def test_training_is_shown_and_counts_as_preparation(model, pool):
 def test_impossible_options_are_refused(options):
     with pytest.raises(InputError, match=f"uncertain-gcn: {next(iter(options))} must be"):
         create("uncertain-gcn", options)
+
+
+@pytest.mark.parametrize("name", ["core-gcn", "uncertain-gcn"])
+@pytest.mark.parametrize("seed", [1, 2, 6])
+def test_the_batch_size_does_not_reach_the_training(name, seed):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+    rows = torch.randn(200, 5)
+    how = {"strategy": name, "labelled": [0, 1, 2, 3], "progress": False}
+    found = {steepest.select(model, rows, 20, batch_size=b, **how).ids for b in (1, 7, 64, 200)}
+    assert len(found) == 1

@@ -15,51 +15,56 @@ _SQUARABLE = (1e-15, 1e15)
 """Largest features between these have squares and sums of squares in single precision."""
 
 
-def feature_rows(pool: PoolView, strategy: str) -> Tensor:
+def feature_rows(pool: PoolView, strategy: str, size: int | None = None) -> Tensor:
     """Return the features of all samples of a pool [N, D] on the CPU.
 
     Args:
         pool: Candidates, or labelled samples.
         strategy: Its name, for the progress that is shown.
+        size: Samples in a batch, by default as the user says.
 
     Raises:
         NonFiniteError: Naming the first sample whose features are not finite.
     """
-    rows = pool.collect(lambda batch: batch.features, f"features for {strategy}")["rows"]
+    rows = pool.collect(lambda batch: batch.features, f"features for {strategy}", size)["rows"]
     return finite_rows(rows, pool.ids)
 
 
-def all_feature_rows(pool: PoolView, strategy: str) -> tuple[Tensor, int]:
+def all_feature_rows(pool: PoolView, strategy: str, size: int | None = None) -> tuple[Tensor, int]:
     """Return the features of candidates and then labelled samples, on the pool's device.
 
     Args:
         pool: The candidates.
         strategy: Its name, for the progress that is shown.
+        size: Samples in a batch, by default as the user says.
 
     Returns:
         Features [N + N_L, D] and N_L.
     """
-    rows = feature_rows(pool, strategy)
-    known = labelled_rows(pool, strategy, rows)
+    rows = feature_rows(pool, strategy, size)
+    known = labelled_rows(pool, strategy, rows, size)
     if known is None:
         return rows.to(pool.device), 0
     return torch.cat([rows, known]).to(pool.device), len(known)
 
 
-def labelled_rows(pool: PoolView, strategy: str, rows: Tensor) -> Tensor | None:
+def labelled_rows(
+    pool: PoolView, strategy: str, rows: Tensor, size: int | None = None
+) -> Tensor | None:
     """Return the features of the labelled samples [N_L, D]; None if there are none.
 
     Args:
         pool: The candidates.
         strategy: Its name, for the progress that is shown.
         rows: The features of the candidates [N, D], whose type and device are taken.
+        size: Samples in a batch, by default as the user says.
 
     Raises:
         InputError: If labelled samples have more or fewer features than candidates.
     """
     if pool.labelled is None or len(pool.labelled) == 0:
         return None
-    known = feature_rows(pool.labelled, strategy)
+    known = feature_rows(pool.labelled, strategy, size)
     if known.shape[1] != rows.shape[1]:
         raise InputError(
             f"{strategy}: labelled samples have {known.shape[1]} features and candidates "

@@ -15,6 +15,8 @@ from steepest.strategies.choice import Choice
 from steepest.strategies.feature_rows import all_feature_rows
 from steepest.strategies.view import PoolView
 
+_AT_ONCE = 256
+
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
@@ -96,7 +98,8 @@ def train_on(pool: PoolView, name: str, hidden: int, fitting: Fitting) -> Nodes:
             f"{name} learns to tell labelled samples from others, and none is labelled: give "
             "labelled=…, or begin with 'random' or 'typiclust'"
         )
-    rows, labelled = all_feature_rows(pool, name)
+    # A training makes roundings grow, and they differ with the size of a batch.
+    rows, labelled = all_feature_rows(pool, name, _AT_ONCE)
     made = fit_graph_network(
         rows, labelled, pool.seed, hidden=hidden, fitting=fitting, progress=pool.progress
     )
