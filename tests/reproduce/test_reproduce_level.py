@@ -46,9 +46,16 @@ def test_all_labels_are_one_training_on_everything(tmp_path):
 
 
 def test_fewer_seeds_and_faster_runs_may_be_asked_for(tmp_path):
-    level = load_level("paper", ["training.amp=true"], seeds=1)
+    level = load_level("paper", ["training.amp=true"], seeds=[0])
     assert level.seeds_of("cifar10") == (0,)
     assert level.config("cifar10", None, weights=False, work=tmp_path).training.amp
+
+
+def test_seeds_may_be_named(tmp_path):
+    level = load_level("paper", seeds=[2, 0, 5])
+    assert level.seeds_of("cifar10") == (2, 0, 5)
+    assert level.seeds_of("imagenet") == (2, 0)
+    assert level.seeds_of("cifar10", 1) == (2,)
 
 
 @pytest.mark.parametrize("change", ["training.epochs=5", "loop.k=1", "data.limit=9"])
@@ -60,8 +67,9 @@ def test_the_protocol_cannot_be_changed(change):
 def test_unknown_levels_settings_and_numbers_of_seeds_are_refused():
     with pytest.raises(UnknownNameError, match="smoke"):
         load_level("smok")
-    with pytest.raises(ConfigError, match="at least 1"):
-        load_level("smoke", seeds=0)
+    for seeds in ([], [1, 1], [-1]):
+        with pytest.raises(ConfigError, match="at least 1"):
+            load_level("smoke", seeds=seeds)
     with pytest.raises(UnknownNameError):
         load_level("smoke").resolve("cifar")
 

@@ -93,6 +93,20 @@ def deadline_of(arguments: argparse.Namespace) -> float | None:
     return time.time() + 60 * minutes
 
 
+def seeds_of(text: str) -> list[int]:
+    """Read a number of seeds, counted from 0, or a list of them.
+
+    Raises:
+        InputError: If it is neither.
+    """
+    try:
+        if "," in text:
+            return [int(part) for part in text.split(",") if part.strip()]
+        return list(range(int(text)))
+    except ValueError as error:
+        raise InputError(f"--seeds {text!r}: give a number, or a list such as 3,4,7") from error
+
+
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """Add the switch that silences progress."""
     parser.add_argument("--quiet", action="store_true", help="show no progress")

@@ -17,10 +17,10 @@ from steepest.cli.arguments import (
     add_quiet,
     config_of,
     deadline_of,
+    seeds_of,
 )
 from steepest.cli.outcome import show_outcome
 from steepest.cli.plan import show_groups, show_runs
-from steepest.errors import InputError
 from steepest.experiment.compare import Comparing, run_missing
 from steepest.experiment.plan import read_plan, run_plan
 from steepest.progress import show_progress
@@ -81,9 +81,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _one(arguments: argparse.Namespace) -> int:
-    comparing = Comparing(
-        config_of(arguments), [arguments.strategies], _seeds(arguments.seeds), arguments.out
-    )
+    seeds = seeds_of(_SEEDS if arguments.seeds is None else arguments.seeds)
+    comparing = Comparing(config_of(arguments), [arguments.strategies], seeds, arguments.out)
     if arguments.only_list:
         comparing.check()
         show_runs({"": comparing})
@@ -141,13 +140,3 @@ def _check_usage(arguments: argparse.Namespace) -> None:
 
 def _command() -> str:
     return shlex.join(["steepest", *sys.argv[1:]])
-
-
-def _seeds(text: str | None) -> list[int]:
-    text = _SEEDS if text is None else text
-    try:
-        if "," in text:
-            return [int(part) for part in text.split(",") if part.strip()]
-        return list(range(int(text)))
-    except ValueError as error:
-        raise InputError(f"--seeds {text!r}: give a number, or a list such as 3,4,7") from error

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_minutes, add_quiet, deadline_of
+from steepest.cli.arguments import add_minutes, add_quiet, deadline_of, seeds_of
 from steepest.errors import InputError
 from steepest.progress import show_progress
 from steepest.report.text_table import text_table
@@ -61,7 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-runs", action="store_true", help="make no run: take those that are there"
     )
-    parser.add_argument("--seeds", type=int, metavar="N", help="so many seeds at most")
+    parser.add_argument(
+        "--seeds", metavar="N", help="so many seeds at most, or a list such as 0,2: those alone"
+    )
     parser.add_argument(
         "--set",
         dest="changes",
@@ -86,8 +88,9 @@ def execute(arguments: argparse.Namespace) -> int:
     artefacts = choose(_names(arguments))
     if arguments.out is None and not arguments.only_list:
         raise InputError("--out DIR is missing: it says where results go")
+    seeds = None if arguments.seeds is None else seeds_of(arguments.seeds)
     work = Workspace(
-        level=load_level(arguments.preset, arguments.changes, arguments.seeds),
+        level=load_level(arguments.preset, arguments.changes, seeds),
         out=Path("." if arguments.out is None else arguments.out).absolute(),
         sources=[source.absolute() for source in arguments.sources],
         progress=show_progress(enabled=not arguments.quiet),

@@ -83,6 +83,8 @@ class Level:
         strategies: Options by strategy, where they are not the defaults.
         settings: Experiments by name.
         effort: How much is spent on influence.
+        changes: Settings for every run, such as ``training.amp=true``.
+        chosen: Seeds that were asked for; the first ones if none were.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Level:
     strategies: Mapping[str, Mapping[str, Any]]
     settings: Mapping[str, Setting]
     changes: tuple[str, ...] = field(default=())
+    chosen: tuple[int, ...] = field(default=())
 
     @property
     def comparable(self) -> bool:
@@ -111,8 +114,8 @@ class Level:
     def seeds_of(self, setting: str, most: int | None = None) -> tuple[int, ...]:
         """Return the seeds of an experiment, the first ones if only some are wanted."""
         own = self.settings[self.resolve(setting)].seeds
-        count = self.seeds if own is None else min(own, self.seeds)
-        return tuple(range(count if most is None else min(most, count)))
+        seeds = self.chosen or range(self.seeds)
+        return tuple(seeds)[: min(n for n in (own, most, len(seeds)) if n is not None)]
 
     def variant(self, strategy: str) -> Variant:
         """Return a strategy with its options at this level."""
@@ -138,13 +141,13 @@ class Level:
         return replace(config, name=self.resolve(setting))
 
 
-def load_level(name: str, changes: Sequence[str] = (), seeds: int | None = None) -> Level:
+def load_level(name: str, changes: Sequence[str] = (), seeds: Sequence[int] | None = None) -> Level:
     """Read a level.
 
     Args:
         name: ``"smoke"`` or ``"paper"``.
         changes: Settings for every run, of those that leave the protocol as it is.
-        seeds: How many seeds at most; None leaves it to the level.
+        seeds: Those alone, as many as are wanted; None leaves it to the level.
 
     Raises:
         UnknownNameError: If there is none of that name.
@@ -159,10 +162,10 @@ def load_level(name: str, changes: Sequence[str] = (), seeds: int | None = None)
                 f"--set {key}: would change the paper's protocol; what may be set is "
                 f"{', '.join(FREE)}"
             )
-    if seeds is not None and seeds < 1:
-        raise ConfigError(f"--seeds {seeds}: give at least 1")
+    if seeds is not None and (not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds)):
+        raise ConfigError("--seeds: give at least 1, each once, and none negative")
     file = resources.files("steepest.reproduce") / "levels" / f"{name}.toml"
     table = tomllib.loads(file.read_text(encoding="utf-8"))
     level = from_table(Level, {**table, "name": name, "changes": list(changes)})
     parts = {key: from_table(Setting, part) for key, part in table["settings"].items()}
-    return replace(level, settings=parts, seeds=seeds or level.seeds)
+    return replace(level, settings=parts, chosen=tuple(seeds or ()))
