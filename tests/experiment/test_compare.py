@@ -12,7 +12,8 @@ import pytest
 from small import config, essence
 
 from steepest.errors import InputError, RunFolderError, SteepestError, UnknownNameError
-from steepest.experiment.compare import Comparing, compare
+from steepest.experiment.compare import compare
+from steepest.experiment.comparing import Comparing
 from steepest.experiment.record import Record
 from steepest.journal import read_journal
 from steepest.progress import SilentProgress

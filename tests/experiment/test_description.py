@@ -10,7 +10,8 @@ import pytest
 from small import config
 
 from steepest.errors import RunFolderError
-from steepest.experiment.compare import Comparing, Run, run_missing
+from steepest.experiment.compare import run_missing
+from steepest.experiment.comparing import Comparing, Run
 from steepest.experiment.config import Config, completed
 from steepest.experiment.description import describe, write_description
 from steepest.experiment.variants import Variant, parse_variants

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from small import TOML, essence
 
 from steepest.errors import ConfigError, RunFolderError
 from steepest.experiment.compare import compare
+from steepest.experiment.comparing import all_runs
 from steepest.experiment.plan import read_plan, run_plan
 from steepest.experiment.record import Record
 from steepest.journal import read_journal
@@ -117,6 +119,50 @@ def test_a_second_call_runs_nothing(planned):
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
+SAME = f"""
+[[group]]
+name = "first"
+config = "configs/tiny.toml"
+set = {json.dumps(QUICK)}
+seeds = [1]
+strategies = ["entropy"]
+"""
+
+
+def test_groups_of_one_name_are_one_comparison(planned, tmp_path):
+    _, out, _ = planned
+    shutil.copytree(out, tmp_path / "out")
+    plan = read_plan(write(tmp_path, PLAN + SAME))
+    comparisons = run_plan(plan, tmp_path / "out", jobs=1)
+    runs = all_runs(comparisons)
+    assert len(runs) == len({run.folder for run in runs})
+    assert [run.label for run in runs if run.group == "first"].count("entropy") == 1
+    told = json.loads((tmp_path / "out/first/comparison.json").read_text())
+    assert (told["strategies"], told["seeds"]) == (["margin", "random", "entropy"], [0, 1])
+    assert all(run.complete for run in runs)
+
+
+def test_a_new_folder_takes_all_groups_of_its_name(tmp_path):
+    plan = read_plan(write(tmp_path, PLAN + SAME))
+    run_plan(plan, tmp_path / "out", jobs=1, deadline=time.time() - 1)
+    told = json.loads((tmp_path / "out/first/comparison.json").read_text())
+    assert (told["strategies"], told["seeds"]) == (["margin", "random", "entropy"], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("loop.cycles=2", "loop.cycles=1"),
+        ('"entropy"', '"mine=entropy"'),
+        ('name = "first"', 'name = "First"'),
+    ],
+)
+def test_groups_of_one_name_mean_the_same(old, new, tmp_path):
+    text = changed('["margin"]', '["mine=margin"]') + SAME.replace(old, new)
+    with pytest.raises(ConfigError, match="groups of one name are one comparison"):
+        read_plan(write(tmp_path, text))
+
+
 def test_one_deadline_holds_for_all_groups(tmp_path):
     plan = read_plan(write(tmp_path))
     comparisons = run_plan(plan, tmp_path / "out", jobs=1, deadline=time.time() - 1)
@@ -179,14 +225,10 @@ def test_a_plan_that_is_not_there_is_told(tmp_path):
 
 def test_the_example_is_a_plan_of_presets():
     plan = read_plan(EXAMPLE)
-    assert [group.name for group in plan.groups] == [
-        "warm",
-        "cold",
-        "other-norm",
-        "compared-with",
-    ]
+    assert [group.name for group in plan.groups] == ["warm", "cold", "warm"]
     # Random is always in.
-    assert [len(group.below(Path("x")).runs) for group in plan.groups] == [21, 3, 2, 7]
+    assert [len(group.below(Path("x")).runs) for group in plan.groups] == [21, 3, 8]
+    assert len(all_runs(group.below(Path("x")) for group in plan.groups)) == 31
     assert all(g.config.training.amp and g.config.training.compile for g in plan.groups)
     options = [run.config.strategy.options for run in plan.groups[2].below(Path("x")).runs]
-    assert options == [{"norm": "l2"}, {}]
+    assert options == [{"norm": "l2"}, {}, {}, {}, {"epochs": 10}, {"epochs": 10}, {}, {}]

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from steepest.errors import InputError
-from steepest.experiment.curves import aubc, labels_saved, labels_to_reach, mean_and_band
+from steepest.experiment.curves import (
+    aubc,
+    labels_saved,
+    labels_to_match,
+    labels_to_reach,
+    mean_and_band,
+)
 
 BUDGETS = [40, 80, 120, 160]
 
@@ -99,6 +105,30 @@ def test_labels_saved_hold_each_seed_against_its_own_baseline():
     assert first == pytest.approx(80)
     assert second == pytest.approx(20)
     assert third is None
+
+
+def test_labels_are_saved_against_those_the_baseline_needs_itself():
+    flat = [0.5, 0.7, 0.7, 0.7]  # It has its final value with 80 labels, not with 160.
+    early, same, late, never = labels_saved(
+        BUDGETS,
+        [[0.5, 0.9, 0.9, 0.9], flat, [0.5, 0.5, 0.7, 0.9], [0.5, 0.5, 0.5, 0.6]],
+        [flat] * 4,
+    )
+    assert early == pytest.approx(20)
+    assert same == 0
+    assert late == pytest.approx(-40)
+    assert never is None
+
+
+def test_a_baseline_that_fell_back_has_reached_its_final_value_on_the_way_up():
+    baseline = [0.5, 0.9, 0.8, 0.7]
+    assert labels_to_match(BUDGETS, [baseline], [baseline]) == pytest.approx((60,))
+    assert labels_saved(BUDGETS, [[0.5, 0.6, 0.7, 0.7]], [baseline]) == pytest.approx((-60,))
+
+
+@given(st.lists(st.floats(0, 1), min_size=4, max_size=4))
+def test_no_curve_saves_labels_against_itself(values):
+    assert labels_saved(BUDGETS, [values], [values]) == (0.0,)
 
 
 def test_labels_saved_need_the_same_seeds():

@@ -2,48 +2,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
+from made_runs import BUDGETS, CURVES, make_comparison, make_entry
 
 from steepest.errors import RunFolderError
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.statistics import aubc, summarise
 from steepest.tasks.base import TASKS, Task
-
-BUDGETS = (20, 40, 60)
-CURVES = {
-    "random": [[0.5, 0.6, 0.7], [0.4, 0.6, 0.72], [0.45, 0.62, 0.7]],
-    "margin": [[0.5, 0.7, 0.8], [0.4, 0.72, 0.8], [0.45, 0.61, 0.69]],
-    "entropy": [[0.5, 0.6, 0.71], [0.4, 0.58, 0.75], [0.45, 0.6, 0.7]],
-}
-
-
-def entry(cycle: int, accuracy: float, last: bool, budgets=BUDGETS) -> dict[str, Any]:
-    return {
-        "cycle": cycle,
-        "labelled": budgets[cycle],
-        "metrics": {"accuracy": accuracy},
-        "selected": [] if last else [1, 2],
-        "training": {"seconds": 2.0, "peak_bytes": 5},
-        "scoring": None if last else {"seconds": 0.5, "peak_bytes": 100 + cycle},
-    }
-
-
-def comparison(curves=CURVES, missing=(), cut=(), config=None) -> Comparison:
-    """Build runs; those in ``missing`` have not begun, those in ``cut`` lack the last cycle."""
-    seeds = range(len(next(iter(curves.values()))))
-    runs = {}
-    for name, by_seed in curves.items():
-        for seed, accuracy in enumerate(by_seed):
-            entries = [entry(c, a, c == len(accuracy) - 1) for c, a in enumerate(accuracy)]
-            if (name, seed) in missing:
-                entries = []
-            if (name, seed) in cut:
-                entries.pop()
-            runs[name, seed] = Run(name, seed, tuple(entries))
-    return Comparison("test", tuple(curves), tuple(seeds), runs, config=config or {})
 
 
 def rename_metrics(made: Comparison, task: str, metric: str) -> Comparison:
@@ -63,15 +30,15 @@ def rename_metrics(made: Comparison, task: str, metric: str) -> Comparison:
     ("task", "metric"), [("segmentation", "miou"), ("multi-label", "mean_average_precision")]
 )
 def test_every_number_follows_the_headline_metric_of_the_task(task, metric):
-    by_accuracy = summarise(comparison())
-    by_metric = summarise(rename_metrics(comparison(), task, metric))
+    by_accuracy = summarise(make_comparison())
+    by_metric = summarise(rename_metrics(make_comparison(), task, metric))
     assert (by_accuracy.metric, by_metric.metric) == ("accuracy", metric)
     assert replace(by_metric, metric="accuracy") == by_accuracy
 
 
 @pytest.mark.parametrize("config", [{}, {"task": {}}, {"task": "segmentation"}, {"task": None}])
 def test_without_a_task_accuracy_counts(config):
-    assert summarise(comparison(config=config)).metric == "accuracy"
+    assert summarise(make_comparison(config=config)).metric == "accuracy"
 
 
 def test_a_task_of_one_s_own_counts_by_what_it_says_or_else_by_accuracy(monkeypatch):
@@ -80,15 +47,15 @@ def test_a_task_of_one_s_own_counts_by_what_it_says_or_else_by_accuracy(monkeypa
     TASKS.register("plain")(type("Plain", (Task,), {"name": "plain"}))
     own = {"name": "own", "headline": "dice", "per_class": "dice_by_organ"}
     TASKS.register("own")(type("Own", (Task,), own))
-    plain = comparison(config={"task": {"name": "plain"}})
+    plain = make_comparison(config={"task": {"name": "plain"}})
     assert (plain.metric, plain.per_class_metric) == ("accuracy", "per_class_accuracy")
-    made = rename_metrics(comparison(), "own", "dice")
+    made = rename_metrics(make_comparison(), "own", "dice")
     assert (made.metric, made.per_class_metric) == ("dice", "dice_by_organ")
-    assert summarise(made).strategies == summarise(comparison()).strategies
+    assert summarise(made).strategies == summarise(make_comparison()).strategies
 
 
 def test_every_strategy_is_summed_up_over_all_seeds():
-    summary = summarise(comparison())
+    summary = summarise(make_comparison())
     margin = summary.strategies[1]
     areas = [aubc(BUDGETS, curve) for curve in CURVES["margin"]]
     assert [s.strategy for s in summary.strategies] == ["random", "margin", "entropy"]
@@ -103,7 +70,7 @@ def test_every_strategy_is_summed_up_over_all_seeds():
 
 
 def test_labels_saved_average_the_seeds_that_reached_the_target():
-    summary = summarise(comparison())
+    summary = summarise(make_comparison())
     random, margin, _ = summary.strategies
     assert random.labels_saved is None
     assert margin.labels_saved is not None
@@ -114,7 +81,7 @@ def test_labels_saved_average_the_seeds_that_reached_the_target():
 
 
 def test_time_is_summed_over_a_run_and_memory_is_the_peak():
-    margin = summarise(comparison()).strategies[1]
+    margin = summarise(make_comparison()).strategies[1]
     assert margin.scoring_seconds is not None
     assert margin.training_seconds is not None
     assert margin.scoring_seconds.mean == pytest.approx(1.0)
@@ -123,7 +90,7 @@ def test_time_is_summed_over_a_run_and_memory_is_the_peak():
 
 
 def test_contrasts_hold_all_strategies_against_random_with_holm_per_measure():
-    summary = summarise(comparison())
+    summary = summarise(make_comparison())
     assert [(c.strategy, c.measure) for c in summary.contrasts] == [
         ("margin", "aubc"),
         ("entropy", "aubc"),
@@ -137,28 +104,21 @@ def test_contrasts_hold_all_strategies_against_random_with_holm_per_measure():
     assert {c.baseline for c in summary.contrasts} == {"random"}
 
 
-def test_only_seeds_complete_for_all_compared_strategies_count():
-    summary = summarise(comparison(cut=[("margin", 1)]))
-    assert summary.seeds == (0, 2)
-    assert (summary.n, summary.runs_complete) == (2, 8)
-    assert all(len(s.aubc.values) == 2 for s in summary.strategies)
-
-
 def test_a_strategy_without_any_complete_run_is_left_out():
     unfinished = [("entropy", seed) for seed in range(3)]
-    summary = summarise(comparison(missing=unfinished[:2], cut=unfinished[2:]))
+    summary = summarise(make_comparison(missing=unfinished[:2], cut=unfinished[2:]))
     assert [s.strategy for s in summary.strategies] == ["random", "margin"]
     assert summary.n == 3
 
 
 def test_nothing_complete_gives_a_summary_without_strategies():
     everything = [(name, seed) for name in CURVES for seed in range(3)]
-    summary = summarise(comparison(cut=everything))
+    summary = summarise(make_comparison(cut=everything))
     assert (summary.n, summary.strategies, summary.penalty, summary.contrasts) == (0, (), None, ())
 
 
 def test_one_seed_has_no_spread_no_test_and_no_penalty():
-    summary = summarise(comparison({name: curves[:1] for name, curves in CURVES.items()}))
+    summary = summarise(make_comparison({name: curves[:1] for name, curves in CURVES.items()}))
     assert summary.n == 1
     assert summary.strategies[0].aubc.sd is None
     assert summary.penalty is None
@@ -166,7 +126,7 @@ def test_one_seed_has_no_spread_no_test_and_no_penalty():
 
 
 def test_without_random_the_first_strategy_is_the_baseline():
-    summary = summarise(comparison({name: CURVES[name] for name in ("entropy", "margin")}))
+    summary = summarise(make_comparison({name: CURVES[name] for name in ("entropy", "margin")}))
     assert summary.baseline == "entropy"
 
 
@@ -178,7 +138,7 @@ def test_penalty_averages_leave_out_the_diagonal():
         "good": (base + [0, 0.2, 0.2] + 0.1 * noise[::-1]).tolist(),
         "same": base.tolist(),
     }
-    penalty = summarise(comparison(curves)).penalty
+    penalty = summarise(make_comparison(curves)).penalty
     assert penalty is not None
     assert penalty.strategies == ("random", "good", "same")
     assert penalty.matrix[1] == (1.0, 0.0, 1.0)
@@ -188,15 +148,15 @@ def test_penalty_averages_leave_out_the_diagonal():
 
 
 def test_runs_at_other_budgets_are_refused():
-    mixed = comparison()
-    odd = [entry(c, 0.5, c == 2, budgets=(20, 50, 90)) for c in range(3)]
+    mixed = make_comparison()
+    odd = [make_entry(c, 0.5, last=c == 2, budgets=(20, 50, 90)) for c in range(3)]
     runs = {**mixed.runs, ("margin", 0): Run("margin", 0, tuple(odd))}
     with pytest.raises(RunFolderError, match=r"margin with seed 0 .* other budgets"):
         summarise(Comparison("test", mixed.strategies, mixed.seeds, runs, config={}))
 
 
 def test_summary_survives_json_without_nan():
-    for made in (comparison(), comparison({"random": [[0.5, 0.6, 0.7]]})):
+    for made in (make_comparison(), make_comparison({"random": [[0.5, 0.6, 0.7]]})):
         summary = summarise(made)
         text = json.dumps(summary.to_dict(), allow_nan=False)
         assert json.loads(text)["strategies"][0]["aubc"]["values"] == list(

@@ -36,14 +36,48 @@ def test_the_same_numbers_give_the_same_bytes(comparison, curves_svg):
 
 def test_text_in_a_figure_is_text(curves_svg):
     texts = {element.text for element in ET.fromstring(curves_svg).iter() if element.text}
-    assert {"labelled samples", "test accuracy", "margin", "random"} <= texts
+    assert {"labelled samples", "test accuracy", "margin (n = 2)", "random (n = 3)"} <= texts
 
 
 def test_a_run_outside_of_the_statistics_is_a_thin_line(comparison):
     axes = draw_learning_curves(comparison, summarise(comparison)).axes[0]
     widths = sorted(line.get_linewidth() for line in axes.lines)
-    # Three means over seeds 0 and 1; seed 2 of each strategy is drawn by itself.
-    assert widths == [0.8] * 3 + [1.8] * 3
+    # Three means, and by itself the run that was cut short: the others count without it.
+    assert widths == [0.8] + [1.8] * 3
+
+
+def test_a_run_without_its_pair_in_the_baseline_is_a_thin_line(tmp_path):
+    unpaired = read_comparison(write_comparison(tmp_path, missing=[("random", 2)]))
+    axes = draw_learning_curves(unpaired, summarise(unpaired)).axes[0]
+    assert sorted(line.get_linewidth() for line in axes.lines) == [0.8] * 2 + [1.8] * 3
+
+
+def test_the_legend_tells_n_where_it_differs(comparison, tmp_path):
+    (legend,) = draw_learning_curves(comparison, summarise(comparison)).legends
+    told = [text.get_text() for text in legend.get_texts()]
+    assert told == ["entropy-gradnorm (n = 3)", "margin (n = 2)", "random (n = 3)"]
+    whole = read_comparison(write_comparison(tmp_path))
+    (legend,) = draw_learning_curves(whole, summarise(whole)).legends
+    assert [text.get_text() for text in legend.get_texts()] == list(whole.strategies)
+
+
+def test_one_seed_among_more_has_no_band(tmp_path):
+    gone = [("margin", 1), ("margin", 2)]
+    few = read_comparison(write_comparison(tmp_path, missing=gone))
+    axes = draw_learning_curves(few, summarise(few)).axes[0]
+    assert len(axes.collections) == 2
+
+
+def test_a_pair_that_was_not_judged_is_a_dash_in_the_figure(tmp_path):
+    gone = [("margin", 1), ("margin", 2)]
+    penalty = summarise(read_comparison(write_comparison(tmp_path, missing=gone))).penalty
+    assert penalty is not None
+    shown = [text.get_text() for text in draw_penalty(penalty).axes[0].texts]
+    assert [text == "–" for text in shown] == [
+        True, True, False,
+        True, True, True,
+        False, True, True,
+    ]  # fmt: skip
 
 
 def test_means_and_bands_are_those_of_the_summary(comparison):

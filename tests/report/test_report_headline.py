@@ -38,9 +38,14 @@ def words(curves, cut=()) -> str:
 
 def test_labels_needed_are_told_with_n():
     curves = {"random": [BASE] * 3, "margin": [BASE + LIFT] * 3}
-    assert "margin reached random's final accuracy with 60 of 100 labels (n = 3 seeds)" in words(
-        curves
-    )
+    said = "margin reached random's final accuracy with 60 labels, random itself with 100"
+    assert f"{said} (n = 3 seeds)." in words(curves)
+
+
+def test_a_baseline_that_stopped_getting_better_is_told_by_when_it_was_there():
+    flat = [0.5, 0.8, 0.8, 0.8]
+    text = words({"random": [flat] * 2, "margin": [[0.5, 0.9, 0.9, 0.9]] * 2})
+    assert "with 55 labels, random itself with 60 (n = 2 seeds)" in text
 
 
 def test_a_target_never_reached_is_said():
@@ -60,7 +65,8 @@ def test_every_sentence_names_the_metric_of_the_comparison():
 def test_a_target_reached_in_some_seeds_names_them():
     better = BASE + LIFT
     text = words({"random": [BASE] * 3, "margin": [better, better, BASE - 0.1]})
-    assert "with 60 of 100 labels (mean of the 2 of 3 seeds that reached it)" in text
+    said = "with 60 labels, random itself with 100 (mean of the 2 of 3 seeds that reached it)"
+    assert said in text
 
 
 def test_the_best_of_the_others_is_told_even_below_random():
@@ -115,6 +121,48 @@ def test_one_strategy_is_not_compared():
     assert "no other strategy" in text
 
 
+RAGGED = {
+    "random": [BASE, BASE + 0.01, BASE - 0.01],
+    "margin": [BASE + 0.03, BASE + 0.05, BASE],
+    "entropy": [BASE + 0.02, BASE + 0.03, BASE + 0.9],
+    "lucky": [BASE + 0.1, BASE, BASE],
+}
+
+
+def test_one_lucky_seed_does_not_lead_nor_do_seeds_that_the_baseline_lacks():
+    cut = [("random", 2), ("lucky", 1), ("lucky", 2)]
+    told = words(RAGGED, cut)
+    assert told.startswith("margin reached random's final accuracy with 93 labels")
+    assert (
+        "Of the 2 strategies compared with random on two seeds or more, each on the seeds both "
+        "have, margin does best in accuracy averaged over the curve (AUBC): 0.035 above random's."
+    ) in told
+    assert "lucky" not in told
+
+
+def test_the_order_is_by_paired_differences_not_by_means_over_different_seeds():
+    curves = {
+        "random": [[0.5, 0.5], [0.9, 0.9], [0.9, 0.9]],
+        "high": [[0.5, 0.5], [0.91, 0.92], [0.91, 0.91]],
+        "gains": [[0.6, 0.6], [0.95, 0.98], [0.9, 0.9]],
+    }
+    told = words(curves, [("high", 0), ("gains", 2)])
+    assert "each on the seeds both have, gains does best in accuracy" in told
+
+
+def test_the_only_one_with_two_seeds_is_said_to_be_so():
+    curves = {name: RAGGED[name] for name in ("random", "margin", "lucky")}
+    told = words(curves, [("lucky", 1), ("lucky", 2)])
+    assert "margin's accuracy, averaged over the curve (AUBC), is 0.027 above random's. " in told
+    assert "No other strategy has two complete seeds in common with random." in told
+    assert "cannot fall below p = 0.25 with n = 3" in told
+
+
+def test_one_seed_of_each_is_told_as_such():
+    curves = {name: by_seed[:1] for name, by_seed in RAGGED.items()}
+    assert "Of the 3 strategies compared with random, lucky has the highest" in words(curves)
+
+
 def test_nothing_complete_is_said():
     assert "No statistics yet" in words({"margin": [BASE]}, cut=[("margin", 0)])
 
@@ -127,7 +175,11 @@ def test_completeness_names_what_is_left_out():
     assert text is not None
     assert text.startswith("3 of 6 runs complete.")
     assert "not compared: late." in text
-    assert text.endswith("strategy compared: 0.")
+    assert text.endswith("complete for it and for random: random 0, 1; margin 0.")
+    paired = compare({name: curves[name] for name in ("random", "margin")}, [("random", 1)])
+    text = completeness(paired, summarise(paired))
+    assert text is not None
+    assert text.endswith("Statistics use the seeds complete for every strategy compared: 0.")
     whole = compare(curves)
     assert completeness(whole, summarise(whole)) is None
 

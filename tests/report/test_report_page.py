@@ -166,8 +166,9 @@ def test_an_incomplete_comparison_says_so_and_shows_what_is_there(tmp_path):
     checked = Checker(page_of(folder))
     assert "7 of 9 runs complete." in checked.text
     assert "Thin lines are runs that are not in the statistics." in checked.text
-    assert "n = 1 seed" in checked.text.replace("\u00a0", " ")
-    assert "penalty" not in [attributes["id"] for attributes in checked.of("section")]
+    told = checked.text.replace("\u00a0", " ")
+    assert "averaged over n = 1 to 2 seeds" in told
+    assert "random: entropy-gradnorm 0, 1; margin 0; random 0, 1." in told
 
 
 def test_a_comparison_without_a_complete_run_still_has_curves(tmp_path):

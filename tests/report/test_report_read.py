@@ -13,7 +13,7 @@ from steepest.report import read_comparison
 def test_a_comparison_is_read_with_all_its_runs(tmp_path):
     comparison = read_comparison(write_comparison(tmp_path, cycles=2))
     assert comparison.strategies == STRATEGIES
-    assert comparison.seeds == comparison.paired_seeds == (0, 1, 2)
+    assert comparison.seeds == comparison.complete_seeds("margin") == (0, 1, 2)
     assert comparison.config["data"]["name"] == "digits"
     assert comparison.command.startswith("steepest compare")
     assert len(comparison.runs) == 9
@@ -28,7 +28,8 @@ def test_missing_and_unfinished_runs_are_told_apart(tmp_path):
     assert not comparison.runs["margin", 0].complete
     assert len(comparison.runs["margin", 0].entries) == 3
     assert comparison.runs["random", 2].entries == ()
-    assert comparison.paired_seeds == (1,)
+    assert comparison.complete_seeds("margin") == (1, 2)
+    assert comparison.complete_seeds("random") == (0, 1)
 
 
 def test_a_single_run_is_read_from_its_own_folder(tmp_path):

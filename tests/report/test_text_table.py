@@ -17,7 +17,9 @@ def test_lines_have_no_trailing_blanks():
     assert all(line == line.rstrip() for line in lines)
 
 
-@pytest.mark.parametrize("cell", ["0.9 ± 0.1", "-1e-3", "+0.5", "< 0.001", "58 (3/3)", "40 %", "–"])
+@pytest.mark.parametrize(
+    "cell", ["0.9 ± 0.1", "-1e-3", "+0.5", "< 0.001", "58 (3/3)", "−5 (1/3)", "40 %", "–"]
+)
 def test_these_count_as_numbers(cell):
     assert text_table(["a wide header"], [[cell]]).splitlines()[2].endswith(cell)
     assert text_table(["a wide header"], [[cell]]).splitlines()[2].startswith(" ")
@@ -52,10 +54,31 @@ def test_summary_rows_hold_the_main_results(tmp_path):
     assert "± " in text_table(header, rows)
 
 
+def test_rows_tell_n_where_it_differs(tmp_path):
+    folder = write_comparison(tmp_path, cut=[("margin", 1)], missing=[("margin", 2)])
+    header, rows = summary_rows(summarise(read_comparison(folder)))
+    assert header[:3] == ["strategy", "n", "AUBC"]
+    assert [row[:2] for row in rows] == [
+        ["entropy-gradnorm", "3"],
+        ["margin", "1"],
+        ["random", "3"],
+    ]
+    assert all(len(row) == len(header) for row in rows)
+    assert rows[1][4].endswith("/1)")
+
+
+def test_seeds_are_told_from_the_fewest_to_the_most():
+    assert numbers.seeds(1) == numbers.seeds(1, 1) == "1 seed"
+    assert numbers.seeds(3, 3) == "3 seeds"
+    assert numbers.seeds(3, 1, 2) == "1 to 3 seeds"
+
+
 def test_numbers_say_what_is_missing():
     assert numbers.spread(None) == numbers.seconds(None) == numbers.size(None) == numbers.DASH
     assert numbers.spread(Spread(0.5, None, (0.5,))) == "0.500"
     assert numbers.saved(LabelsSaved(None, 0, (None, None))) == f"{numbers.DASH} (0/2)"
+    assert numbers.saved(LabelsSaved(-12.6, 2, (-12.6, -12.6))) == f"{numbers.MINUS}13 (2/2)"
+    assert numbers.saved(LabelsSaved(-0.4, 1, (-0.4,))) == "0 (1/1)"
     assert numbers.p_value(0.0004) == "< 0.001"
     assert numbers.signed(-0.25) == f"{numbers.MINUS}0.250"
 

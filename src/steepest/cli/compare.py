@@ -21,7 +21,9 @@ from steepest.cli.arguments import (
 )
 from steepest.cli.outcome import show_outcome
 from steepest.cli.plan import show_groups, show_runs
-from steepest.experiment.compare import Comparing, run_missing
+from steepest.errors import UnknownNameError
+from steepest.experiment.compare import run_missing
+from steepest.experiment.comparing import Comparing
 from steepest.experiment.plan import read_plan, run_plan
 from steepest.progress import show_progress
 
@@ -43,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seeds",
         metavar="N",
         help=f"how many seeds (0 to N − 1), or a list such as 3,4,7 (default: {_SEEDS})",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="the strategy others are held against in table and report; by default random",
     )
     parser.add_argument(
         "--plan",
@@ -83,9 +90,10 @@ def execute(arguments: argparse.Namespace) -> int:
 def _one(arguments: argparse.Namespace) -> int:
     seeds = seeds_of(_SEEDS if arguments.seeds is None else arguments.seeds)
     comparing = Comparing(config_of(arguments), [arguments.strategies], seeds, arguments.out)
+    _check_baseline(arguments.baseline, comparing)
     if arguments.only_list:
         comparing.check()
-        show_runs({"": comparing})
+        show_runs([comparing], named=False)
         return 0
     run_missing(
         [comparing],
@@ -94,17 +102,17 @@ def _one(arguments: argparse.Namespace) -> int:
         deadline=deadline_of(arguments),
         command=_command(),
     )
-    show_outcome(arguments.out, report=arguments.report)
+    show_outcome(arguments.out, report=arguments.report, baseline=arguments.baseline)
     return 0
 
 
 def _many(arguments: argparse.Namespace) -> int:
     plan = read_plan(arguments.plan)
     if arguments.only_list:
-        groups = {group.name: group.below(arguments.out) for group in plan.groups}
-        for comparing in groups.values():
+        groups = [group.below(arguments.out) for group in plan.groups]
+        for comparing in groups:
             comparing.check()
-        show_runs(groups)
+        show_runs(groups, named=True)
         return 0
     comparisons = run_plan(
         plan,
@@ -116,6 +124,15 @@ def _many(arguments: argparse.Namespace) -> int:
     )
     show_groups(comparisons, report=arguments.report)
     return 0
+
+
+def _check_baseline(name: str | None, comparing: Comparing) -> None:
+    """Refuse a baseline that nothing will be known of, before anything is run."""
+    if name is None:
+        return
+    labels = comparing.check()["strategies"]
+    if name not in labels:
+        raise UnknownNameError("baseline", name, labels)
 
 
 def _check_usage(arguments: argparse.Namespace) -> None:
@@ -136,6 +153,8 @@ def _check_usage(arguments: argparse.Namespace) -> None:
     given = [said for said, value in others.items() if value]
     if given:
         arguments.usage_error(f"{', '.join(given)}: not with --plan, which says it in its groups")
+    if arguments.baseline is not None:
+        arguments.usage_error("--baseline: not with --plan; give it to steepest report, by group")
 
 
 def _command() -> str:

@@ -11,9 +11,19 @@ from steepest.report.tables import summary_rows
 from steepest.report.text_table import text_table
 
 
-def show_outcome(folder: Path, *, report: bool = True) -> None:
-    """Print the table of a comparison, and write its report if asked to."""
-    files = write_report(folder) if report else None
-    print(text_table(*summary_rows(summarise(read_comparison(folder)))))
+def show_outcome(folder: Path, *, report: bool = True, baseline: str | None = None) -> None:
+    """Print the table of a comparison, and write its report if asked to.
+
+    Args:
+        folder: The comparison's.
+        report: Whether to write the page.
+        baseline: The strategy others are held against; random if not given.
+
+    Raises:
+        UnknownNameError: If the comparison has no strategy of the baseline's name.
+        InputError: If the baseline has no complete run.
+    """
+    files = write_report(folder, baseline=baseline) if report else None
+    print(text_table(*summary_rows(summarise(read_comparison(folder), baseline))))
     if files is not None:
         print(f"\nReport: {files.html}")

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from steepest.cli.outcome import show_outcome
-from steepest.experiment.compare import Comparing, Run
+from steepest.experiment.comparing import Comparing, Run, all_runs
 from steepest.report.text_table import text_table
 
 
-def show_runs(groups: Mapping[str, Comparing]) -> None:
+def show_runs(comparisons: Sequence[Comparing], *, named: bool) -> None:
     """Print every run, how far it is, and how many cycles are left.
 
     Args:
-        groups: Comparisons by name; a nameless one has no column for it.
+        comparisons: What the runs are of.
+        named: Whether to say which one, by the name of its folder.
     """
-    named = any(groups)
     header = (*(("group",) if named else ()), "strategy", "seed", "state")
     rows = [
-        (*((name,) if named else ()), run.label, run.config.seed, _state(run))
-        for name, comparing in groups.items()
-        for run in comparing.runs
+        (*((run.group,) if named else ()), run.label, run.config.seed, _state(run))
+        for run in all_runs(comparisons)
     ]
     print(text_table(header, rows))
-    print(f"\n{_left(list(groups.values()))}")
+    print(f"\n{_left(comparisons)}")
 
 
 def show_groups(comparisons: Sequence[Comparing], *, report: bool) -> None:
     """Print the table of each comparison, and what is left of all."""
-    for comparing in comparisons:
-        print(f"{comparing.out.name}:")
-        show_outcome(comparing.out, report=report)
+    for out in dict.fromkeys(comparing.out for comparing in comparisons):
+        print(f"{out.name}:")
+        show_outcome(out, report=report)
         print()
     print(_left(comparisons))
 
@@ -43,7 +42,7 @@ def _state(run: Run) -> str:
 
 
 def _left(comparisons: Sequence[Comparing]) -> str:
-    runs = [run for comparing in comparisons for run in comparing.runs]
+    runs = all_runs(comparisons)
     cycles = sum(max(0, run.config.loop.cycles - run.done) for run in runs)
     whole = sum(run.complete for run in runs)
     told = f"{whole} of {len(runs)} runs complete"

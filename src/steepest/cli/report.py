@@ -15,13 +15,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="where to write; by default the same folder"
     )
+    parser.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="the strategy others are held against; by default random",
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.report import write_report
 
-    files = write_report(arguments.folder, arguments.out)
+    files = write_report(arguments.folder, arguments.out, baseline=arguments.baseline)
     print(f"Report: {files.html}")
     print(f"Curves: {files.csv}")
     return 0

@@ -16,106 +16,25 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from ctypes import c_byte
-from dataclasses import dataclass
-from functools import cached_property
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 from steepest.devices import choose_device, usable_cores
 from steepest.errors import InputError, SteepestError
+from steepest.experiment.comparing import Comparing, Run, all_runs
 from steepest.experiment.config import Config
-from steepest.experiment.description import describe, write_description
-from steepest.experiment.folder import count_lines, count_records
+from steepest.experiment.description import write_description
+from steepest.experiment.folder import count_lines
 from steepest.experiment.loop import Experiment
-from steepest.experiment.outcomes import BASELINE
 from steepest.experiment.parts import load_data
-from steepest.experiment.variants import Variant, parse_variants
+from steepest.experiment.variants import Variant
 from steepest.main_module import main_can_be_imported, main_hidden
 from steepest.progress import Progress, SilentProgress
 from steepest.tables import from_table
 from steepest.training.sharing import shared_gpu
 
 _POLL_SECONDS = 0.5
-
-
-@dataclass(frozen=True)
-class Run:
-    """One strategy under one seed, in ``runs/LABEL/seed-N`` of its comparison."""
-
-    config: Config
-    folder: Path
-
-    @property
-    def label(self) -> str:
-        """What the strategy with its options is called in this comparison."""
-        return self.folder.parent.name
-
-    @property
-    def shared(self) -> Path:
-        """Where runs of this seed share the training of the first cycle."""
-        out = self.folder.parents[2]
-        return out / "shared" / self.folder.name / "cycle-000.safetensors"
-
-    @property
-    def done(self) -> int:
-        """How many of its cycles are on record."""
-        return count_records(self.folder)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all its cycles are on record."""
-        return self.done >= self.config.loop.cycles
-
-
-@dataclass(frozen=True)
-class Comparing:
-    """What is to be compared, where.
-
-    Args:
-        config: The experiment; its strategy and seed are replaced.
-        strategies: Names, ``LABEL=NAME(OPTION=VALUE,…)`` or variants; ``random`` is added.
-        seeds: One run of each strategy per seed.
-        out: The comparison's folder.
-
-    Raises:
-        UnknownNameError: For an unknown strategy or option.
-        InputError: If there is nothing to compare, or a label cannot be one.
-    """
-
-    config: Config
-    strategies: Sequence[str | Variant]
-    seeds: Sequence[int]
-    out: Path
-
-    def __post_init__(self) -> None:
-        if not self.variants or not self.seeds:
-            raise InputError("a comparison needs at least one strategy and one seed")
-
-    @cached_property
-    def variants(self) -> tuple[Variant, ...]:
-        """Every strategy with its options, the baseline among them."""
-        found = parse_variants(self.strategies)
-        if not found or any(variant.label == BASELINE for variant in found):
-            return found
-        return (*found, Variant(BASELINE, BASELINE))
-
-    @cached_property
-    def runs(self) -> list[Run]:
-        """All runs, seed by seed, so that an interrupted comparison is paired as far as it came."""
-        return [
-            Run(
-                variant.config(self.config, seed),
-                self.out / "runs" / variant.label / f"seed-{seed}",
-            )
-            for seed in dict.fromkeys(self.seeds)
-            for variant in self.variants
-        ]
-
-    def check(self, command: str = "") -> dict[str, Any]:
-        """Return the folder's description, or say why this cannot go there."""
-        running = any(not run.complete for run in self.runs)
-        return describe(self.config, self.variants, self.seeds, self.out, command, running=running)
 
 
 def compare(
@@ -163,7 +82,7 @@ def run_missing(
     """Run what is missing of some comparisons, in their order, with one set of workers.
 
     Args:
-        comparisons: All are checked before the first file is written.
+        comparisons: All are checked before the first file is written; several may share a folder.
         progress: Told of finished cycles.
         jobs: Runs side by side; None picks a number for the machine.
         deadline: As for ``compare``, for all of them together.
@@ -173,13 +92,15 @@ def run_missing(
         RunFolderError: If a folder belongs to something else.
         SteepestError: If a run fails; the others are complete or resumable.
     """
-    missing = [run for c in comparisons for run in c.runs if not run.complete]
+    missing = [run for run in all_runs(comparisons) if not run.complete]
     workers = _jobs(jobs, [c.config for c in comparisons], len(missing))
     for comparing in comparisons:
         _check_parts(comparing)
-    described = [comparing.check(command) for comparing in comparisons]
-    for comparing, description in zip(comparisons, described, strict=True):
-        write_description(description, comparing.out)
+    for comparing in comparisons:
+        comparing.check(command)
+    for comparing in comparisons:
+        # Once more: one before it may have added to the same folder.
+        write_description(comparing.check(command), comparing.out)
     if missing:
         _run_all(missing, workers, deadline, progress or SilentProgress())
 

@@ -95,13 +95,13 @@ def labels_to_reach(budgets: npt.ArrayLike, values: npt.ArrayLike, target: float
     return float(b[at - 1] + share * (b[at] - b[at - 1]))
 
 
-def labels_saved(
+def labels_to_match(
     budgets: npt.ArrayLike, values: npt.ArrayLike, baseline: npt.ArrayLike
 ) -> tuple[float | None, ...]:
-    """Return, per seed, the labels saved on the way to the baseline's final value.
+    """Return, per seed, the labels needed to reach the baseline's final value.
 
-    ``b[last] - labels_to_reach(budgets, values[s], baseline[s, last])``: each seed has its own
-    target, that of the baseline with the same initial set and weights.
+    ``labels_to_reach(budgets, values[s], baseline[s, last])``: each seed has its own target, that
+    of the baseline with the same initial set and weights.
 
     Args:
         budgets: Numbers of labels, strictly increasing [B].
@@ -109,15 +109,39 @@ def labels_saved(
         baseline: The baseline's curves, seed by seed [S, B].
 
     Returns:
-        Labels saved [S]; None for a seed that never reaches its target.
+        Labels needed [S]; None for a seed that never reaches its target.
     """
     own = _finite(values, "values", dimensions=2)
     other = _finite(baseline, "baseline", dimensions=2)
     if own.shape != other.shape:
         raise InputError(f"curves of {own.shape} and {other.shape}: give the same seeds to both")
-    last = float(np.asarray(budgets, dtype=np.float64)[-1])
-    needed = (labels_to_reach(budgets, a, float(b[-1])) for a, b in zip(own, other, strict=True))
-    return tuple(None if labels is None else last - labels for labels in needed)
+    return tuple(labels_to_reach(budgets, a, float(b[-1])) for a, b in zip(own, other, strict=True))
+
+
+def labels_saved(
+    budgets: npt.ArrayLike, values: npt.ArrayLike, baseline: npt.ArrayLike
+) -> tuple[float | None, ...]:
+    """Return, per seed, the labels saved on the way to the baseline's final value.
+
+    The labels that the baseline itself needs to reach its final value for the first time, less
+    those that the strategy needs for it. A baseline that stops getting better reaches it long
+    before its last budget, and what it buys after that is no saving of another's. The number is
+    negative where the strategy is later than the baseline.
+
+    Args:
+        budgets: Numbers of labels, strictly increasing [B].
+        values: The strategy's curves [S, B].
+        baseline: The baseline's curves, seed by seed [S, B].
+
+    Returns:
+        Labels saved [S]; None for a seed in which the strategy never reaches its target.
+    """
+    needed = labels_to_match(budgets, values, baseline)
+    reference = labels_to_match(budgets, baseline, baseline)
+    return tuple(
+        None if own is None or other is None else other - own
+        for own, other in zip(needed, reference, strict=True)
+    )
 
 
 def _curve(budgets: npt.ArrayLike, values: npt.ArrayLike) -> tuple[Floats, Floats]:

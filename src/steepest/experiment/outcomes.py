@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from steepest.errors import RunFolderError
+from steepest.errors import InputError, RunFolderError, UnknownNameError
 from steepest.journal import Entry
 from steepest.tasks.base import TASKS, Task
 
@@ -87,7 +87,8 @@ class Comparison:
         runs: Every run that was asked for, by strategy and seed; a run that has not begun has no
             entries.
         config: The configuration as nested tables.
-        command: The command that gave the records, or an empty string.
+        commands: Every command that gave records, each once, the first first; those of older
+            versions may not be on record.
         versions: Versions of what was used.
         single: Whether this is one run outside of a comparison.
         variants: Name and options of the strategy behind a label, where they are on record.
@@ -98,10 +99,15 @@ class Comparison:
     seeds: tuple[int, ...]
     runs: Mapping[tuple[str, int], Run]
     config: Mapping[str, Any]
-    command: str = ""
+    commands: tuple[str, ...] = ()
     versions: Mapping[str, Any] | None = None
     single: bool = False
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """The first command that gave records, or an empty string."""
+        return next(iter(self.commands), "")
 
     @property
     def legend(self) -> tuple[str, ...]:
@@ -121,54 +127,69 @@ class Comparison:
     @property
     def compared(self) -> tuple[str, ...]:
         """Strategies with at least one complete run."""
-        return tuple(
-            name for name in self.strategies if any(self.runs[name, s].complete for s in self.seeds)
-        )
+        return tuple(name for name in self.strategies if self.complete_seeds(name))
 
-    @property
-    def paired_seeds(self) -> tuple[int, ...]:
-        """Seeds that are complete for every compared strategy: statistics rest on these."""
-        compared = self.compared
-        return tuple(
-            seed
-            for seed in self.seeds
-            if compared and all(self.runs[name, seed].complete for name in compared)
-        )
+    def complete_seeds(self, strategy: str) -> tuple[int, ...]:
+        """Return the seeds with which a strategy has come to its end."""
+        return tuple(seed for seed in self.seeds if self.runs[strategy, seed].complete)
 
     @property
     def baseline(self) -> str | None:
         """The strategy others are held against: random, else the first; None without others."""
+        return self.choose_baseline()
+
+    def choose_baseline(self, name: str | None = None) -> str | None:
+        """Return the strategy others are held against.
+
+        Args:
+            name: The one that is wanted; random if not given, or the first without random.
+
+        Returns:
+            Its label; None if there is no other strategy with a complete run.
+
+        Raises:
+            UnknownNameError: If the comparison has no such strategy.
+            InputError: If it has no complete run.
+        """
         compared = self.compared
+        if name is not None and name not in self.strategies:
+            raise UnknownNameError("baseline", name, self.strategies)
+        if name is not None and name not in compared:
+            listed = ", ".join(compared) or "none"
+            raise InputError(
+                f"baseline {name!r} has no complete run: let its runs finish, or choose one that "
+                f"has: {listed}"
+            )
         if len(compared) < 2:
             return None
-        return BASELINE if BASELINE in compared else compared[0]
+        return name or (BASELINE if BASELINE in compared else compared[0])
 
-    def paired_runs(self, strategy: str) -> tuple[Run, ...]:
-        """Return the runs of a strategy that count in the statistics, by seed."""
-        return tuple(self.runs[strategy, seed] for seed in self.paired_seeds)
+    def runs_of(self, strategy: str, seeds: Iterable[int]) -> tuple[Run, ...]:
+        """Return the runs of a strategy with these seeds, in their order."""
+        return tuple(self.runs[strategy, seed] for seed in seeds)
 
     def begun_runs(self, strategy: str) -> tuple[Run, ...]:
         """Return the runs of a strategy that have at least one record, by seed."""
-        runs = (self.runs[strategy, seed] for seed in self.seeds)
-        return tuple(run for run in runs if run.entries)
+        return tuple(run for run in self.runs_of(strategy, self.seeds) if run.entries)
 
-    def paired_curves(self) -> tuple[Floats, dict[str, Floats]]:
-        """Return the budgets [B] and each compared strategy's curves [S, B].
+    @property
+    def budgets(self) -> Floats:
+        """Numbers of labels at each cycle of every complete run [B]; empty without one.
 
         Raises:
-            RunFolderError: If the runs were not made at the same budgets.
+            RunFolderError: If complete runs were not made at the same budgets.
         """
-        budgets = np.zeros(0)
-        curves: dict[str, Floats] = {}
-        for strategy in self.compared if self.paired_seeds else ():
-            runs = self.paired_runs(strategy)
-            budgets = budgets if budgets.size else runs[0].budgets
-            for run in runs:
-                if not np.array_equal(run.budgets, budgets):
-                    raise RunFolderError(
-                        f"{strategy} with seed {run.seed} was labelled at other budgets than the "
-                        "rest: its records belong to another comparison; remove that run and "
-                        "compare again"
-                    )
-            curves[strategy] = np.stack([run.curve(self.metric) for run in runs])
-        return budgets, curves
+        complete = [run for run in self.runs.values() if run.complete]
+        budgets = complete[0].budgets if complete else np.zeros(0)
+        for run in complete:
+            if not np.array_equal(run.budgets, budgets):
+                raise RunFolderError(
+                    f"{run.strategy} with seed {run.seed} was labelled at other budgets than the "
+                    "rest: its records belong to another comparison; remove that run and "
+                    "compare again"
+                )
+        return budgets
+
+    def curves(self, strategy: str, seeds: Iterable[int]) -> Floats:
+        """Return the metric of a strategy's complete runs with these seeds [S, B]."""
+        return np.stack([run.curve(self.metric) for run in self.runs_of(strategy, seeds)])

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from steepest.errors import ConfigError, SteepestError
-from steepest.experiment.compare import Comparing, run_missing
+from steepest.experiment.compare import run_missing
+from steepest.experiment.comparing import Comparing
 from steepest.experiment.config import Config, load_config, presets
 from steepest.experiment.variants import Variant, check_folder_name, parse_variants
 from steepest.progress import Progress
@@ -18,7 +19,7 @@ from steepest.tables import from_table
 
 @dataclass(frozen=True)
 class Group:
-    """One comparison of a plan.
+    """One comparison of a plan, or a part of one: groups of one name add to the same comparison.
 
     Attributes:
         name: Names its folder.
@@ -71,12 +72,29 @@ def read_plan(path: Path | str) -> Plan:
     if not head.group:
         raise ConfigError(f"{path} has no [[group]]: each is one comparison")
     groups = tuple(_read_group(part, number, path) for number, part in enumerate(head.group, 1))
-    # Some file systems take names that differ in case alone for one.
-    names = [group.name.lower() for group in groups]
-    for number, group in enumerate(groups):
-        if names.index(group.name.lower()) != number:
-            raise ConfigError(f"{path} has two groups {group.name!r}: names must be distinct")
+    _check_names(groups, path)
     return Plan(head.name, groups)
+
+
+def _check_names(groups: Sequence[Group], path: Path) -> None:
+    """Refuse groups of one name that cannot be one comparison."""
+    for number, group in enumerate(groups):
+        for other in groups[:number]:
+            # Some file systems take names that differ in case alone for one.
+            if group.name.lower() == other.name.lower() and (
+                (group.name, group.config) != (other.name, other.config)
+                or _meanings(group.variants, other.variants)
+            ):
+                raise ConfigError(
+                    f"{path} has two groups {group.name!r}: groups of one name are one comparison, "
+                    "and take the same configuration and the same meaning of a label"
+                )
+
+
+def _meanings(some: Sequence[Variant], others: Sequence[Variant]) -> bool:
+    """Say whether a label means one thing here and another there."""
+    known = {variant.label: variant for variant in others}
+    return any(known.get(variant.label, variant) != variant for variant in some)
 
 
 def run_plan(

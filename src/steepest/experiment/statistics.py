@@ -1,15 +1,14 @@
 """All numbers of a comparison in one frozen summary; the formulas stand beside it.
 
-Curves are in ``steepest.experiment.curves``, tests in ``steepest.experiment.significance``; both
-are at hand here too.
+Curves are in ``steepest.experiment.curves``, tests in ``steepest.experiment.significance``, and
+what a summary holds in ``steepest.experiment.summary``; all are at hand here too.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from steepest.experiment.curves import (
     Band,
     aubc,
     labels_saved,
+    labels_to_match,
     labels_to_reach,
     mean_and_band,
 )
@@ -28,6 +28,16 @@ from steepest.experiment.significance import (
     paired_tests,
     penalty_matrix,
     smallest_wilcoxon_p,
+)
+from steepest.experiment.summary import (
+    Contrast,
+    Curve,
+    LabelsSaved,
+    Measure,
+    Penalty,
+    Spread,
+    StrategySummary,
+    Summary,
 )
 
 __all__ = [
@@ -44,6 +54,7 @@ __all__ = [
     "aubc",
     "holm",
     "labels_saved",
+    "labels_to_match",
     "labels_to_reach",
     "mean_and_band",
     "paired_tests",
@@ -54,176 +65,70 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-Measure = Literal["aubc", "final_value"]
-"""What strategies are held against each other in."""
-
 CONFIDENCE = 0.95
 ALPHA = 0.05
 
 
-@dataclass(frozen=True)
-class Spread:
-    """A value per seed: mean, standard deviation (None for one seed) and the values [S]."""
+def summarise(comparison: Comparison, baseline: str | None = None) -> Summary:
+    """Compute every number of a comparison from its complete runs.
 
-    mean: float
-    sd: float | None
-    values: tuple[float, ...]
+    A strategy's numbers rest on the seeds that are complete for it and for the baseline, those of
+    the baseline on all that are complete for it.
 
+    Args:
+        comparison: The records.
+        baseline: The strategy others are held against; random if not given, or the first without
+            random.
 
-@dataclass(frozen=True)
-class Curve:
-    """Mean of the metric and its confidence interval at each budget, all [B]."""
-
-    budgets: tuple[int, ...]
-    mean: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class LabelsSaved:
-    """Labels saved on the way to the baseline's final value.
-
-    Attributes:
-        mean: Mean over the seeds that reached it, None if none did. Seeds that did not reach
-            it are not in the mean, so read it together with ``reached``.
-        reached: How many seeds reached it.
-        values: Labels saved by seed [S], None where it was not reached.
+    Raises:
+        UnknownNameError: If the comparison has no strategy of the baseline's name.
+        InputError: If the baseline has no complete run.
+        RunFolderError: If complete runs were not made at the same budgets.
     """
-
-    mean: float | None
-    reached: int
-    values: tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
-class StrategySummary:
-    """One strategy over the paired seeds.
-
-    Attributes:
-        strategy: Its name.
-        curve: Mean of the metric with its band.
-        aubc: Normalised area under the budget curve.
-        final_value: The metric at the last budget.
-        labels_saved: Against the baseline; None for the baseline and without one.
-        training_seconds: Training time of a whole run, None if it was not recorded.
-        scoring_seconds: Scoring time of a whole run, None if it was not recorded.
-        auxiliary_seconds: Time of training for the strategy's sake, of a whole run; None if it
-            takes none.
-        scoring_peak_bytes: Largest memory of any scoring, None if it was not recorded.
-    """
-
-    strategy: str
-    curve: Curve
-    aubc: Spread
-    final_value: Spread
-    labels_saved: LabelsSaved | None
-    training_seconds: Spread | None
-    scoring_seconds: Spread | None
-    auxiliary_seconds: Spread | None
-    scoring_peak_bytes: int | None
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """One strategy against the baseline in one measure, with p-values after Holm."""
-
-    strategy: str
-    baseline: str
-    measure: Measure
-    test: PairedTest
-    t_p_holm: float | None
-    wilcoxon_p_holm: float | None
-
-
-@dataclass(frozen=True)
-class Penalty:
-    """The penalty matrix: the share of budgets at which the row beats the column.
-
-    Attributes:
-        strategies: Names of rows and columns [K].
-        matrix: ``matrix[i][j]`` is how often row i beats column j [K, K].
-        wins: Mean of each row over the others; higher is better [K].
-        losses: Mean of each column over the others; lower is better [K].
-        budgets: How many budgets were judged.
-        alpha: Level of each paired t-test.
-    """
-
-    strategies: tuple[str, ...]
-    matrix: tuple[tuple[float, ...], ...]
-    wins: tuple[float, ...]
-    losses: tuple[float, ...]
-    budgets: int
-    alpha: float
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Every number of a comparison.
-
-    Attributes:
-        name: What the comparison is called.
-        metric: Key of the metric that all of it is about; higher is better.
-        n: Seeds the statistics rest on: those complete for all compared strategies.
-        seeds: Those seeds.
-        runs_complete: How many runs have come to their end.
-        runs_expected: How many were asked for.
-        baseline: The strategy others are held against, None without a comparison.
-        confidence: Level of the bands and intervals.
-        strategies: One entry per compared strategy; empty as long as ``n`` is 0.
-        contrasts: Tests against the baseline; Holm's family is all strategies of one measure.
-        penalty: None below two strategies, seeds or budgets.
-    """
-
-    name: str
-    metric: str
-    n: int
-    seeds: tuple[int, ...]
-    runs_complete: int
-    runs_expected: int
-    baseline: str | None
-    confidence: float
-    strategies: tuple[StrategySummary, ...]
-    contrasts: tuple[Contrast, ...]
-    penalty: Penalty | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain dicts, tuples and numbers that JSON can hold."""
-        return dataclasses.asdict(self)
-
-
-def summarise(comparison: Comparison) -> Summary:
-    """Compute every number of a comparison from its paired, complete runs."""
-    budgets, curves = comparison.paired_curves()
-    baseline = comparison.baseline
-    strategies = tuple(
-        _strategy(
-            comparison.paired_runs(name), budgets, curves, None if name == baseline else baseline
-        )
-        for name in curves
+    held = comparison.choose_baseline(baseline)
+    seeds = _counted_seeds(comparison, held)
+    strategies = tuple(_strategy(comparison, name, seeds[name], held) for name in seeds)
+    common = tuple(
+        seed for seed in comparison.seeds if seeds and all(seed in own for own in seeds.values())
     )
     return Summary(
         name=comparison.name,
         metric=comparison.metric,
-        n=len(comparison.paired_seeds),
-        seeds=comparison.paired_seeds,
+        n=len(common),
+        seeds=common,
         runs_complete=sum(run.complete for run in comparison.runs.values()),
         runs_expected=len(comparison.runs),
-        baseline=baseline,
+        baseline=held,
         confidence=CONFIDENCE,
         strategies=strategies,
-        contrasts=_contrasts(strategies, baseline),
-        penalty=_penalty(curves),
+        contrasts=_contrasts(strategies, held),
+        penalty=_penalty(comparison, tuple(seeds)),
     )
 
 
+def _counted_seeds(comparison: Comparison, baseline: str | None) -> dict[str, tuple[int, ...]]:
+    """Return the seeds that count for each strategy; one that has none is left out."""
+    complete = {name: comparison.complete_seeds(name) for name in comparison.compared}
+    if baseline is None:
+        return complete
+    reference = complete[baseline]
+    shared = {name: tuple(s for s in own if s in reference) for name, own in complete.items()}
+    return {name: own for name, own in shared.items() if own}
+
+
 def _strategy(
-    runs: tuple[Run, ...], budgets: Floats, curves: dict[str, Floats], baseline: str | None
+    comparison: Comparison, name: str, seeds: tuple[int, ...], baseline: str | None
 ) -> StrategySummary:
-    own = curves[runs[0].strategy]
+    budgets, own = comparison.budgets, comparison.curves(name, seeds)
+    runs = comparison.runs_of(name, seeds)
     band = mean_and_band(own, CONFIDENCE)
+    saved = None
+    if baseline is not None and name != baseline:
+        saved = _saved(budgets, own, comparison.curves(baseline, seeds))
     return StrategySummary(
-        strategy=runs[0].strategy,
+        strategy=name,
+        n=len(seeds),
+        seeds=seeds,
         curve=Curve(
             budgets=tuple(int(b) for b in budgets),
             mean=tuple(band.mean.tolist()),
@@ -232,7 +137,7 @@ def _strategy(
         ),
         aubc=_spread(aubc(budgets, curve) for curve in own),
         final_value=_spread(own[:, -1].tolist()),
-        labels_saved=None if baseline is None else _saved(budgets, own, curves[baseline]),
+        labels_saved=saved,
         training_seconds=_seconds(runs, "training"),
         scoring_seconds=_seconds(runs, "scoring"),
         auxiliary_seconds=_seconds(runs, "auxiliary"),
@@ -248,9 +153,22 @@ def _spread(values: Iterable[float]) -> Spread:
 
 def _saved(budgets: Floats, own: Floats, baseline: Floats) -> LabelsSaved:
     values = labels_saved(budgets, own, baseline)
-    reached = [value for value in values if value is not None]
-    mean = float(np.mean(reached)) if reached else None
-    return LabelsSaved(mean, len(reached), values)
+    needed = labels_to_match(budgets, own, baseline)
+    reference = labels_to_match(budgets, baseline, baseline)
+    reached = [value is not None for value in values]
+    return LabelsSaved(
+        mean=_mean(values),
+        reached=sum(reached),
+        values=values,
+        needed=_mean(needed),
+        baseline_needed=_mean(r for r, there in zip(reference, reached, strict=True) if there),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of what is there, None if nothing is."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _seconds(runs: tuple[Run, ...], stage: str) -> Spread | None:
@@ -273,8 +191,11 @@ def _contrasts(
     contrasts: list[Contrast] = []
     measures: tuple[Measure, ...] = ("aubc", "final_value")
     for measure in measures:
-        held: Spread = getattr(reference, measure)
-        tests = [paired_tests(getattr(entry, measure).values, held.values) for entry in others]
+        held = _by_seed(reference, measure)
+        tests = [
+            paired_tests(getattr(entry, measure).values, [held[seed] for seed in entry.seeds])
+            for entry in others
+        ]
         t_p = holm([test.t_p for test in tests])
         wilcoxon_p = holm([test.wilcoxon_p for test in tests])
         for entry, test, t, w in zip(others, tests, t_p, wilcoxon_p, strict=True):
@@ -282,16 +203,34 @@ def _contrasts(
     return tuple(contrasts)
 
 
-def _penalty(curves: dict[str, Floats]) -> Penalty | None:
-    if len(curves) < 2 or min(next(iter(curves.values())).shape) < 2:
+def _by_seed(entry: StrategySummary, measure: Measure) -> Mapping[int, float]:
+    spread: Spread = getattr(entry, measure)
+    return dict(zip(entry.seeds, spread.values, strict=True))
+
+
+def _penalty(comparison: Comparison, names: tuple[str, ...]) -> Penalty | None:
+    """Judge each pair on the seeds both have; None if no pair has two, or there is one budget."""
+    complete = [set(comparison.complete_seeds(name)) for name in names]
+    n = [[len(one & other) for other in complete] for one in complete]
+    budgets = comparison.budgets.size - 1
+    pairs = [(i, j) for i, j in combinations(range(len(names)), 2) if n[i][j] > 1]
+    if not pairs or budgets < 1:
         return None
-    matrix = penalty_matrix(curves, ALPHA)
-    others = len(curves) - 1
+    matrix: list[list[float | None]] = [
+        [0.0 if i == j else None for j in range(len(names))] for i in range(len(names))
+    ]
+    for i, j in pairs:
+        seeds = sorted(complete[i] & complete[j])
+        curves = {name: comparison.curves(name, seeds) for name in (names[i], names[j])}
+        shares = penalty_matrix(curves, ALPHA)
+        matrix[i][j], matrix[j][i] = float(shares[0, 1]), float(shares[1, 0])
+    others = [[row for row in range(len(names)) if row != k] for k in range(len(names))]
     return Penalty(
-        strategies=tuple(curves),
-        matrix=tuple(tuple(row) for row in matrix.tolist()),
-        wins=tuple((matrix.sum(axis=1) / others).tolist()),
-        losses=tuple((matrix.sum(axis=0) / others).tolist()),
-        budgets=next(iter(curves.values())).shape[1] - 1,
+        strategies=names,
+        matrix=tuple(tuple(row) for row in matrix),
+        n=tuple(tuple(row) for row in n),
+        wins=tuple(_mean(matrix[k][j] for j in others[k]) for k in range(len(names))),
+        losses=tuple(_mean(matrix[i][k] for i in others[k]) for k in range(len(names))),
+        budgets=budgets,
         alpha=ALPHA,
     )

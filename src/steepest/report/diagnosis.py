@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.statistics import Summary
 from steepest.report import numbers
 from steepest.report.markup import Safe, element, heat_cell, paragraph, section, table
 from steepest.report.metric_words import capitalise, class_words_of
@@ -21,12 +22,17 @@ _REGIME = (
 )
 
 
-def classes_section(comparison: Comparison, classes: Sequence[str]) -> Safe | None:
+def classes_section(
+    comparison: Comparison, summary: Summary, classes: Sequence[str]
+) -> Safe | None:
     """Return the metric by class at the last cycle, None if it was not recorded."""
     metric = comparison.per_class_metric
-    columns = {
-        name: _by_class(_last_entries(comparison, name), metric) for name in comparison.strategies
+    counted = {entry.strategy: entry.seeds for entry in summary.strategies}
+    last = {
+        name: _last_entries(comparison, name, counted.get(name, ()))
+        for name in comparison.strategies
     }
+    columns = {name: _by_class(entries, metric) for name, entries in last.items()}
     columns = {name: values for name, values in columns.items() if values}
     if not columns:
         return None
@@ -44,7 +50,7 @@ def classes_section(comparison: Comparison, classes: Sequence[str]) -> Safe | No
         )
         for k in range(count)
     ]
-    counts = ", ".join(f"{name}: n = {len(_last_entries(comparison, name))}" for name in columns)
+    counts = ", ".join(f"{name}: n = {len(last[name])}" for name in columns)
     told = capitalise(class_words_of(metric))
     caption = f"{told} by class at the last cycle, mean over seeds ({counts})"
     return section("classes", "Results by class", table(caption, ("class", *columns), rows))
@@ -70,16 +76,19 @@ def regime_section(comparison: Comparison) -> Safe | None:
         )
         for cycle in sorted(labelled)
     ]
-    n = max(seen for cycles in told.values() for (_, seen, _, _) in cycles.values())
+    n = numbers.span(seen for cycles in told.values() for (_, seen, _, _) in cycles.values())
     caption = f"Mean over seeds, n = {n}; ▼ marks a rank correlation of {INVERTED} or less"
     return section(
         "regime", "Regime of the scores", paragraph(_REGIME), table(caption, header, rows)
     )
 
 
-def _last_entries(comparison: Comparison, strategy: str) -> list[dict[str, Any]]:
-    paired = comparison.paired_runs(strategy) if strategy in comparison.compared else ()
-    return [run.entries[-1] for run in paired or comparison.begun_runs(strategy)]
+def _last_entries(
+    comparison: Comparison, strategy: str, seeds: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return the last records of the runs that count, or of all if none does."""
+    counted = comparison.runs_of(strategy, seeds)
+    return [run.entries[-1] for run in counted or comparison.begun_runs(strategy)]
 
 
 def _by_class(entries: list[dict[str, Any]], metric: str) -> list[float | None]:

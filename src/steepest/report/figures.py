@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from steepest.experiment.outcomes import BASELINE, Comparison
 from steepest.experiment.statistics import Penalty, Summary
 from steepest.report.metric_words import words_of
+from steepest.report.numbers import DASH
 
 if TYPE_CHECKING:  # Matplotlib is imported by the first figure
     from matplotlib.axes import Axes
@@ -83,10 +84,10 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
         axes = figure.add_subplot()
         styles = line_styles(comparison.strategies)
         handles = _draw_means(axes, summary, styles)
+        counted = {entry.strategy: entry.seeds for entry in summary.strategies}
         for name in comparison.strategies:
-            paired = summary.seeds if name in handles else ()
             for run in comparison.begun_runs(name):
-                if run.seed not in paired:
+                if run.seed not in counted.get(name, ()):
                     values = run.curve(summary.metric)
                     (line,) = _draw_line(axes, run.budgets, values, styles[name], thin=True)
                     handles.setdefault(name, line)
@@ -98,7 +99,9 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         # A leading underscore would hide the entry, and dollar signs would be read as formulas.
-        labels = [f" {name}" if name.startswith("_") else name for name in handles]
+        told = {e.strategy: f"{e.strategy} (n = {e.n})" for e in summary.strategies}
+        shown = [told.get(name, name) if summary.ragged else name for name in handles]
+        labels = [f" {name}" if name.startswith("_") else name for name in shown]
         legend = figure.legend(
             list(handles.values()),
             labels,
@@ -112,7 +115,7 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
 
 
 def draw_penalty(penalty: Penalty) -> Figure:
-    """Draw the penalty matrix: how often the row beats the column."""
+    """Draw the penalty matrix: how often the row beats the column; a dash if not judged."""
     import matplotlib as mpl
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
@@ -124,11 +127,12 @@ def draw_penalty(penalty: Penalty) -> Figure:
         axes = figure.add_subplot()
         blues = LinearSegmentedColormap.from_list("blues", [PAPER, BLUE])
         # Cells as rectangles: an image inside an SVG would blur, and could not be restyled.
-        axes.pcolormesh(penalty.matrix, cmap=blues, vmin=0.0, vmax=1.0, edgecolor=GRID)
+        shades = [[value or 0.0 for value in row] for row in penalty.matrix]
+        axes.pcolormesh(shades, cmap=blues, vmin=0.0, vmax=1.0, edgecolor=GRID)
         for i, row in enumerate(penalty.matrix):
             for j, value in enumerate(row):
-                text = "–" if i == j else f"{value:.2f}"
-                colour = PAPER if value > 0.6 else INK
+                text = DASH if i == j or value is None else f"{value:.2f}"
+                colour = PAPER if shades[i][j] > 0.6 else INK
                 axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=colour)
         centres = [k + 0.5 for k in range(len(names))]
         axes.set_xticks(centres, labels=names, rotation=35, ha="right", rotation_mode="anchor")
@@ -160,7 +164,7 @@ def _draw_means(axes: Axes, summary: Summary, styles: dict[str, LineStyle]) -> d
     handles: dict[str, Any] = {}
     for entry in summary.strategies:
         style, curve = styles[entry.strategy], entry.curve
-        if summary.n > 1:
+        if entry.n > 1:
             axes.fill_between(
                 curve.budgets, curve.low, curve.high, color=style.colour, alpha=0.13, linewidth=0
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.significance import smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, StrategySummary, Summary
@@ -14,26 +16,29 @@ LEVEL = 0.05
 def headline(summary: Summary) -> tuple[str, ...]:
     """Return the outcome as sentences, the most important first."""
     if not summary.strategies:
-        return ("No statistics yet: no seed is complete for every strategy compared.",)
+        return ("No statistics yet: no run is complete.",)
     words = words_of(summary.metric)
     if summary.baseline is None:
         nothing = "There is no other strategy to compare it with."
-        return (_alone(summary.strategies[0], summary.n, words), nothing)
-    others = [entry for entry in summary.strategies if entry.strategy != summary.baseline]
-    best = max(others, key=lambda entry: entry.aubc.mean)
-    contrast = next(
-        c for c in summary.contrasts if c.strategy == best.strategy and c.measure == "aubc"
-    )
+        return (_alone(summary.strategies[0], words), nothing)
+    contrasts = [c for c in summary.contrasts if c.measure == "aubc"]
+    if not contrasts:
+        told = f"no seed is complete for {summary.baseline} and for another strategy"
+        return (f"No comparison yet: {told}.",)
+    # One seed can be lucky: it leads only where no strategy has more.
+    tried = [c for c in contrasts if c.test.n > 1] or contrasts
+    best = max(tried, key=lambda contrast: contrast.test.mean_difference)
+    entry = next(e for e in summary.strategies if e.strategy == best.strategy)
     sentences = [
-        _reach(best, summary, words),
-        _area(best, contrast, len(others), words),
-        _verdict(contrast),
+        _reach(entry, best.baseline, words),
+        _area(best, len(tried), len(contrasts), words, same_seeds=not summary.ragged),
+        _verdict(best),
     ]
-    sentences += [_loss(c) for c in summary.contrasts if _is_loss(c) and c is not contrast]
-    floor = smallest_wilcoxon_p(summary.n)
-    if summary.n > 1 and floor > LEVEL:
+    sentences += [_loss(c) for c in contrasts if _is_loss(c) and c is not best]
+    floor = smallest_wilcoxon_p(best.test.n)
+    if best.test.n > 1 and floor > LEVEL:
         sentences.append(
-            f"Wilcoxon's signed-rank test cannot fall below p = {floor:g} with n = {summary.n}: "
+            f"Wilcoxon's signed-rank test cannot fall below p = {floor:g} with n = {best.test.n}: "
             "that is too few seeds for it to reach 5 %."
         )
     return tuple(sentences)
@@ -49,43 +54,66 @@ def completeness(comparison: Comparison, summary: Summary) -> str | None:
     left_out = [name for name in comparison.strategies if name not in comparison.compared]
     if left_out:
         text += f" Without a complete run, and so not compared: {', '.join(left_out)}."
-    listed = ", ".join(str(seed) for seed in summary.seeds) or "none"
-    return f"{text} Statistics use the seeds complete for every strategy compared: {listed}."
+    counted = {entry.strategy: entry.seeds for entry in summary.strategies}
+    apart = [name for name in comparison.compared if name not in counted]
+    if apart:
+        text += (
+            f" Without a complete seed that {summary.baseline} has too, and so not compared: "
+            f"{', '.join(apart)}."
+        )
+    if summary.ragged:
+        each = "; ".join(f"{name} {_listed(seeds)}" for name, seeds in counted.items())
+        return (
+            f"{text} Statistics of a strategy use the seeds complete for it and for "
+            f"{summary.baseline}: {each}."
+        )
+    return (
+        f"{text} Statistics use the seeds complete for every strategy compared: "
+        f"{_listed(summary.seeds)}."
+    )
 
 
-def _alone(entry: StrategySummary, n: int, words: MetricWords) -> str:
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(str(seed) for seed in seeds) or "none"
+
+
+def _alone(entry: StrategySummary, words: MetricWords) -> str:
     return (
         f"{entry.strategy} reached a {words.name} of {numbers.share(entry.final_value.mean)} "
-        f"with {entry.curve.budgets[-1]} labels (n = {numbers.seeds(n)})."
+        f"with {entry.curve.budgets[-1]} labels (n = {numbers.seeds(entry.n)})."
     )
 
 
-def _reach(best: StrategySummary, summary: Summary, words: MetricWords) -> str:
-    saved, last = best.labels_saved, best.curve.budgets[-1]
-    n = numbers.seeds(summary.n)
-    if saved is None or saved.mean is None:
+def _reach(best: StrategySummary, baseline: str, words: MetricWords) -> str:
+    saved, n = best.labels_saved, numbers.seeds(best.n)
+    if saved is None or saved.needed is None or saved.baseline_needed is None:
         return (
-            f"{best.strategy} did not reach {summary.baseline}'s final {words.short} "
-            f"within {last} labels (n = {n})."
+            f"{best.strategy} did not reach {baseline}'s final {words.short} "
+            f"within {best.curve.budgets[-1]} labels (n = {n})."
         )
     basis = f"n = {n}"
-    if saved.reached < summary.n:
+    if saved.reached < best.n:
         basis = f"mean of the {saved.reached} of {n} that reached it"
     return (
-        f"{best.strategy} reached {summary.baseline}'s final {words.short} "
-        f"with {last - saved.mean:.0f} of {last} labels ({basis})."
+        f"{best.strategy} reached {baseline}'s final {words.short} with {saved.needed:.0f} "
+        f"labels, {baseline} itself with {saved.baseline_needed:.0f} ({basis})."
     )
 
 
-def _area(best: StrategySummary, contrast: Contrast, others: int, words: MetricWords) -> str:
-    difference = contrast.test.mean_difference
-    gap = f"{abs(difference):.3f} {'above' if difference >= 0 else 'below'} {contrast.baseline}'s"
-    if others == 1:
-        return f"{best.strategy}'s {words.short}, averaged over the curve (AUBC), is {gap}."
-    return (
-        f"Of the {others} strategies compared with {contrast.baseline}, {best.strategy} has the "
-        f"highest {words.short} averaged over the curve (AUBC), {gap}."
-    )
+def _area(best: Contrast, tried: int, others: int, words: MetricWords, *, same_seeds: bool) -> str:
+    difference, baseline = best.test.mean_difference, best.baseline
+    gap = f"{abs(difference):.3f} {'above' if difference >= 0 else 'below'} {baseline}'s"
+    if tried == 1:
+        told = f"{best.strategy}'s {words.short}, averaged over the curve (AUBC), is {gap}."
+        alone = f" No other strategy has two complete seeds in common with {baseline}."
+        return told if others == 1 else told + alone
+    averaged = f"{words.short} averaged over the curve (AUBC)"
+    field = f"Of the {tried} strategies compared with {baseline}"
+    if same_seeds:
+        return f"{field}, {best.strategy} has the highest {averaged}, {gap}."
+    # Means over different seeds cannot be ranked; differences on shared seeds can.
+    field += " on two seeds or more" if tried < others else ""
+    return f"{field}, each on the seeds both have, {best.strategy} does best in {averaged}: {gap}."
 
 
 def _verdict(contrast: Contrast) -> str:

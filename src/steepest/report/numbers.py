@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from steepest.experiment.statistics import LabelsSaved, Spread
 
 DASH = "–"
@@ -11,6 +13,11 @@ MINUS = "−"
 def share(value: float | None) -> str:
     """Return a fraction with three decimals."""
     return DASH if value is None else f"{value:.3f}"
+
+
+def mean_share(value: float | None) -> str:
+    """Return a share of few things with two decimals."""
+    return DASH if value is None else f"{value:.2f}"
 
 
 def signed(value: float | None) -> str:
@@ -38,7 +45,8 @@ def saved(value: LabelsSaved | None) -> str:
     if value is None:
         return DASH
     n = len(value.values)
-    mean = DASH if value.mean is None else f"{value.mean:.0f}"
+    # Rounded first: a saving of less than half a label is 0, not −0.
+    mean = DASH if value.mean is None else f"{round(value.mean)}".replace("-", MINUS)
     return f"{mean} ({value.reached}/{n})"
 
 
@@ -61,6 +69,12 @@ def size(count_bytes: int | None) -> str:
     return f"{amount:.1f} GiB"
 
 
-def seeds(n: int) -> str:
-    """Return how many seeds, in words."""
-    return "1 seed" if n == 1 else f"{n} seeds"
+def seeds(*counts: int) -> str:
+    """Return how many seeds, in words: from the fewest to the most where that differs."""
+    return "1 seed" if set(counts) == {1} else f"{span(counts)} seeds"
+
+
+def span(counts: Iterable[int]) -> str:
+    """Return a number, or the least and the greatest of several that differ."""
+    known = set(counts)
+    return f"{min(known)}" if len(known) == 1 else f"{min(known)} to {max(known)}"

@@ -12,7 +12,7 @@ from steepest.report.diagnosis import classes_section, regime_section
 from steepest.report.environments import HARDWARE, VERSIONS, recorded
 from steepest.report.gallery import Pictures, gallery
 from steepest.report.headline import completeness, headline
-from steepest.report.markup import Safe, element, paragraph
+from steepest.report.markup import Safe, element, join, paragraph
 from steepest.report.results import (
     curves_section,
     penalty_section,
@@ -34,8 +34,8 @@ def render_page(comparison: Comparison, summary: Summary, curves_svg: bytes) -> 
         curves_section(comparison, summary, curves_svg),
         results_section(summary) if summary.strategies else None,
         tests_section(summary),
-        penalty_section(summary.penalty, summary.n),
-        classes_section(comparison, pictures.classes),
+        penalty_section(summary.penalty),
+        classes_section(comparison, summary, pictures.classes),
         regime_section(comparison),
         gallery(comparison, pictures),
     ]
@@ -81,12 +81,19 @@ def _facts(comparison: Comparison, summary: Summary) -> Safe:
         ("labels", _budget(comparison)),
         ("hardware", _made_with(comparison, HARDWARE)),
         ("versions", _made_with(comparison, VERSIONS)),
-        ("command", element("code", comparison.command) if comparison.command else None),
+        _told_commands(comparison.commands),
     ]
     known = [(name, value) for name, value in facts if value]
     return element(
         "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in known)
     )
+
+
+def _told_commands(commands: Sequence[str]) -> tuple[str, object]:
+    codes = [element("code", command) for command in commands]
+    if len(codes) < 2:
+        return "command", codes[0] if codes else None
+    return "commands", join(element("div", code) for code in codes)
 
 
 def _budget(comparison: Comparison) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def _read_many(folder: Path) -> Comparison:
         seeds=seeds,
         runs=runs,
         config=config,
-        command=str(head.get("command") or ""),
+        commands=_commands(head),
         versions=_table(head.get("versions")),
         variants={k: _table(v) for k, v in _table(head.get("variants")).items()},
     )
@@ -78,10 +79,17 @@ def _read_single(folder: Path) -> Comparison:
         seeds=(run.seed,),
         runs={(run.strategy, run.seed): run},
         config=config,
-        command=str(config.get("command") or ""),
+        commands=_commands(config),
         versions={},
         single=True,
     )
+
+
+def _commands(head: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return every command of a description once; older versions kept the first alone."""
+    calls = head.get("calls")
+    told = [_table(call).get("command") for call in calls] if isinstance(calls, list) else []
+    return tuple(dict.fromkeys(str(said) for said in (head.get("command"), *told) if said))
 
 
 def _read_records(folder: Path, task: str) -> tuple[Entry, ...]:

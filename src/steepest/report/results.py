@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.significance import smallest_wilcoxon_p
-from steepest.experiment.statistics import Contrast, Penalty, Summary
+from steepest.experiment.statistics import Contrast, Penalty, StrategySummary, Summary
 from steepest.report import numbers
 from steepest.report.inline_svg import inline_svg
 from steepest.report.markup import Safe, element, heat_cell, join, paragraph, section, table
@@ -37,6 +39,7 @@ def results_section(summary: Summary) -> Safe:
     """Return the main table: the metric, labels, time and memory by strategy."""
     words = words_of(summary.metric)
     columns: dict[str, list[str]] = {
+        **({"n": [str(count) for count in summary.counts]} if summary.ragged else {}),
         words.measure("aubc"): [numbers.spread(entry.aubc) for entry in summary.strategies],
         words.measure("final_value"): [numbers.spread(e.final_value) for e in summary.strategies],
     }
@@ -49,7 +52,8 @@ def results_section(summary: Summary) -> Safe:
             numbers.saved(entry.labels_saved) for entry in summary.strategies
         ]
         told += (
-            f" Labels saved: {summary.baseline}'s labels at the end, less those needed to reach "
+            f" Labels saved: those that {summary.baseline} itself needs to reach its final "
+            f"{words.short} for the first time, less those that the strategy needs to reach "
             f"{summary.baseline}'s final {words.short} with the same seed; mean of the seeds that "
             "reached it, and in brackets how many did."
         )
@@ -65,9 +69,15 @@ def results_section(summary: Summary) -> Safe:
         "training, s per run": [numbers.seconds(e.training_seconds) for e in summary.strategies],
         "peak memory of scoring": [numbers.size(e.scoring_peak_bytes) for e in summary.strategies],
     }
+    if summary.ragged:
+        told += (
+            f" A strategy's numbers are of the n seeds complete for it and for {summary.baseline}, "
+            "so means of two strategies may be of different seeds: compare them by the paired "
+            "differences below."
+        )
     names = [entry.strategy for entry in summary.strategies]
-    deviation = ", ± standard deviation over seeds" if summary.n > 1 else ""
-    caption = f"Means{deviation}, n = {numbers.seeds(summary.n)}"
+    deviation = ", ± standard deviation over seeds" if max(summary.counts) > 1 else ""
+    caption = f"Means{deviation}, n = {numbers.seeds(*summary.counts)}"
     shown = table(caption, ("strategy", *columns), zip(names, *columns.values(), strict=True))
     return section("results", "Results", shown, paragraph(told, "note"))
 
@@ -77,8 +87,11 @@ def tests_section(summary: Summary) -> Safe | None:
     if not summary.contrasts:
         return None
     words = words_of(summary.metric)
+    counts = [contrast.test.n for contrast in summary.contrasts]
+    differ = len(set(counts)) > 1
     header = (
         "strategy",
+        *(("n",) if differ else ()),
         "measure",
         "mean difference",
         "95 % interval",
@@ -93,17 +106,17 @@ def tests_section(summary: Summary) -> Safe | None:
         "one measure; a difference counts as significant at 5 % where the corrected p is at "
         "most 0.05."
     )
-    caption = f"Paired tests against {summary.baseline}, two-sided, n = {numbers.seeds(summary.n)}"
+    caption = f"Paired tests against {summary.baseline}, two-sided, n = {numbers.seeds(*counts)}"
     return section(
         "tests",
         "Is the difference more than chance?",
         paragraph(told),
-        table(caption, header, (_contrast_row(c, words) for c in summary.contrasts)),
+        table(caption, header, (_contrast_row(c, words, tell_n=differ) for c in summary.contrasts)),
         *(paragraph(note, "note") for note in _test_notes(summary)),
     )
 
 
-def penalty_section(penalty: Penalty | None, n: int) -> Safe | None:
+def penalty_section(penalty: Penalty | None) -> Safe | None:
     """Return the penalty matrix with its orientation, None where there is none."""
     if penalty is None:
         return None
@@ -113,35 +126,49 @@ def penalty_section(penalty: Penalty | None, n: int) -> Safe | None:
         f"t-test, p < {penalty.alpha:g}, uncorrected): a row's mean is how often it wins (higher "
         "is better), a column's mean how often it is beaten (lower is better)."
     )
+    pairs = list(permutations(range(len(penalty.strategies)), 2))
+    judged = [penalty.n[i][j] for i, j in pairs if penalty.matrix[i][j] is not None]
+    if len(set(judged)) > 1 or len(judged) < len(pairs):
+        told += " Each pair is judged on the seeds complete for both."
+    if len(judged) < len(pairs):
+        told += (
+            " A pair with fewer than two such seeds is not judged: it has a dash, and does not "
+            "count in the means."
+        )
     rows = [
         (
             name,
-            *(
-                element("td", numbers.DASH) if i == j else heat_cell(f"{value:.2f}", value)
-                for j, value in enumerate(penalty.matrix[i])
-            ),
-            f"{penalty.wins[i]:.2f}",
+            *(_win_cell(None if i == j else value) for j, value in enumerate(penalty.matrix[i])),
+            numbers.mean_share(penalty.wins[i]),
         )
         for i, name in enumerate(penalty.strategies)
     ]
-    rows.append(("is beaten (mean)", *(f"{value:.2f}" for value in penalty.losses), ""))
+    rows.append(("is beaten (mean)", *map(numbers.mean_share, penalty.losses), ""))
     header = ("row beats column", *penalty.strategies, "wins (mean)")
-    caption = f"Penalty matrix, n = {numbers.seeds(n)}"
+    caption = f"Penalty matrix, n = {numbers.seeds(*judged)}"
     return section("penalty", "Who beats whom", paragraph(told), table(caption, header, rows))
+
+
+def _win_cell(value: float | None) -> Safe:
+    if value is None:
+        return element("td", numbers.DASH)
+    return heat_cell(numbers.mean_share(value), value)
 
 
 def _curves_caption(comparison: Comparison, summary: Summary) -> str:
     title = words_of(summary.metric).title
     if not summary.strategies:
         return f"{title} of the runs as far as they have come; no seed is complete yet."
-    if summary.n == 1:
+    if max(summary.counts) == 1:
         told = f"{title} of one seed (n = 1), so there is no band."
     else:
         told = (
-            f"{title} averaged over n = {summary.n} seeds; the bands are 95 % confidence "
-            "intervals of the mean (Student's t)."
+            f"{title} averaged over n = {numbers.seeds(*summary.counts)}; the bands are 95 % "
+            "confidence intervals of the mean (Student's t)."
         )
-    counted = sum(len(comparison.paired_runs(entry.strategy)) for entry in summary.strategies)
+        if min(summary.counts) == 1:
+            told += " One seed has no band."
+    counted = sum(summary.counts)
     begun = sum(len(comparison.begun_runs(name)) for name in comparison.strategies)
     if begun > counted:
         told += " Thin lines are runs that are not in the statistics."
@@ -154,22 +181,29 @@ def _curve_numbers(summary: Summary) -> Safe:
         (
             budget,
             *(
-                _interval(entry.curve.mean[i], entry.curve.low[i], entry.curve.high[i], summary.n)
+                _interval(entry.curve.mean[i], entry.curve.low[i], entry.curve.high[i], entry.n)
                 for entry in summary.strategies
             ),
         )
         for i, budget in enumerate(budgets)
     ]
     title = words_of(summary.metric).title
-    caption = f"{title} by number of labels, n = {numbers.seeds(summary.n)}"
-    if summary.n > 1:
+    caption = f"{title} by number of labels, n = {numbers.seeds(*summary.counts)}"
+    if max(summary.counts) > 1:
         caption += ", with 95 % interval"
-    header = ("labels", *(entry.strategy for entry in summary.strategies))
+    header = (
+        "labels",
+        *(_with_n(entry) if summary.ragged else entry.strategy for entry in summary.strategies),
+    )
     return element(
         "details",
         element("summary", "The numbers behind the curves"),
         table(caption, header, rows),
     )
+
+
+def _with_n(entry: StrategySummary) -> str:
+    return f"{entry.strategy} (n\u00a0=\u00a0{entry.n})"
 
 
 def _interval(mean: float, low: float, high: float, n: int) -> Safe:
@@ -181,7 +215,8 @@ def _interval(mean: float, low: float, high: float, n: int) -> Safe:
 
 def _test_notes(summary: Summary) -> list[str]:
     """Say why p-values are missing, or cannot be small."""
-    if summary.n < 2:
+    counts = {contrast.strategy: contrast.test.n for contrast in summary.contrasts}
+    if max(counts.values()) < 2:
         return ["With n = 1 seed there is no spread to judge by, so no test is possible."]
     words = words_of(summary.metric)
     notes = [
@@ -189,22 +224,25 @@ def _test_notes(summary: Summary) -> list[str]:
         for c in summary.contrasts
         if c.test.note
     ]
-    floor = smallest_wilcoxon_p(summary.n)
-    if floor > 0.05:
+    few = sorted({n for n in counts.values() if n > 1 and smallest_wilcoxon_p(n) > 0.05})
+    for n in few:
+        named = ", ".join(name for name, count in counts.items() if count == n)
+        among = f" ({named})" if len({*counts.values()}) > 1 else ""
         notes.append(
-            f"With n = {numbers.seeds(summary.n)} Wilcoxon's p cannot fall below {floor:g}: too "
-            "few seeds for it to reach 5 %. It takes at least six."
+            f"With n = {numbers.seeds(n)}{among} Wilcoxon's p cannot fall below "
+            f"{smallest_wilcoxon_p(n):g}: too few seeds for it to reach 5 %. It takes at least six."
         )
     return notes
 
 
-def _contrast_row(contrast: Contrast, words: MetricWords) -> tuple[object, ...]:
+def _contrast_row(contrast: Contrast, words: MetricWords, *, tell_n: bool) -> tuple[object, ...]:
     test = contrast.test
     interval = numbers.DASH
     if test.low is not None and test.high is not None:
         interval = f"{numbers.signed(test.low)} to {numbers.signed(test.high)}"
     return (
         contrast.strategy,
+        *((test.n,) if tell_n else ()),
         words.measure(contrast.measure),
         numbers.signed(test.mean_difference),
         interval,

@@ -8,11 +8,14 @@ from steepest.report.metric_words import words_of
 
 
 def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the main results: ``text_table(*summary_rows(summary))``."""
+    """Return header and rows of the main results: ``text_table(*summary_rows(summary))``.
+
+    Where strategies rest on different numbers of seeds, n has a column of its own.
+    """
     against = f" vs {summary.baseline}" if summary.baseline else ""
     header = [
         "strategy",
-        f"AUBC (n={summary.n})",
+        "AUBC" if summary.ragged else f"AUBC (n={summary.n})",
         words_of(summary.metric).measure("final_value"),
         f"labels saved{against}",
         "p (t, Holm)",
@@ -34,4 +37,8 @@ def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
         header.append("auxiliary s")
         for row, entry in zip(rows, summary.strategies, strict=True):
             row.append(numbers.seconds(entry.auxiliary_seconds))
+    if summary.ragged:
+        header.insert(1, "n")
+        for row, entry in zip(rows, summary.strategies, strict=True):
+            row.insert(1, str(entry.n))
     return header, rows

@@ -46,7 +46,9 @@ class ReportFiles:
     summary: Path
 
 
-def write_report(folder: Path | str, out: Path | str | None = None) -> ReportFiles:
+def write_report(
+    folder: Path | str, out: Path | str | None = None, *, baseline: str | None = None
+) -> ReportFiles:
     """Write the report of a comparison or of a single run.
 
     Each file is replaced in one step, so that a reader never sees half of it.
@@ -54,14 +56,16 @@ def write_report(folder: Path | str, out: Path | str | None = None) -> ReportFil
     Args:
         folder: What a comparison or a run wrote.
         out: Where to put the report; into ``folder`` if not given.
+        baseline: The strategy others are held against; random if not given.
 
     Raises:
         RunFolderError: If the folder holds no records.
         JournalError: If a record is damaged.
-        InputError: If ``out`` cannot be written.
+        UnknownNameError: If the folder has no strategy of the baseline's name.
+        InputError: If the baseline has no complete run, or ``out`` cannot be written.
     """
     comparison = read_comparison(folder)
-    summary = summarise(comparison)
+    summary = summarise(comparison, baseline)
     target = Path(folder if out is None else out)
     images = _draw(comparison, summary)
     page = render_page(comparison, summary, images["learning-curves.svg"])
@@ -132,6 +136,7 @@ def _summary_json(comparison: Comparison, summary: Summary) -> str:
     whole = {
         **summary.to_dict(),
         "command": comparison.command,
+        "commands": comparison.commands,
         "versions": _versions(comparison),
         "config": dict(comparison.config),
     }

@@ -13,7 +13,8 @@ from steepest.datasets.base import DATA_VARIABLE, DATASETS
 from steepest.datasets.catalogue import CATALOGUE
 from steepest.datasets.holding import Source, find_full_layout
 from steepest.errors import InputError, RunFolderError, SteepestError
-from steepest.experiment.compare import Comparing, Run, run_missing
+from steepest.experiment.compare import run_missing
+from steepest.experiment.comparing import Comparing, Run
 from steepest.experiment.config import Config, Loop
 from steepest.experiment.folder import count_records
 from steepest.experiment.loop import Experiment
