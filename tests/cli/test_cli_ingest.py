@@ -10,6 +10,7 @@ import signal
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from shell import assert_one_line, contents, finish, run_here, select_args, start
 
 from steepest import Pool
@@ -103,6 +104,16 @@ def test_the_same_commands_again_change_nothing(workshop, capsys):
     told = run_here(capsys, "ingest", "filled.csv", "--run", "loop")
     assert (told.code, "3 known already" in told.out) == (0, True)
     assert contents(workshop / "loop") == before
+
+
+@pytest.mark.parametrize(("strategy", "option"), [("tod", "--previous"), ("qbc", "--member")])
+def test_another_model_beside_the_first_is_another_request(workshop, capsys, strategy, option):
+    weights = load_file(workshop / "weights.safetensors")
+    save_file({name: -value for name, value in weights.items()}, workshop / "other.safetensors")
+    asked = ["--strategy", strategy, option]
+    begin(capsys, *asked, "weights.safetensors")
+    assert "the same picks again" in begin(capsys, *asked, "weights.safetensors").out
+    assert "the same picks again" not in begin(capsys, *asked, "other.safetensors").out
 
 
 def test_more_picks_while_people_are_still_at_work(workshop, capsys):

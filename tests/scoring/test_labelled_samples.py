@@ -43,6 +43,27 @@ def test_samples_with_targets_are_labelled_and_not_chosen(model, strategy):
         choose(model, 10, strategy, support=Support(targets=KNOWN))
 
 
+@pytest.mark.parametrize("strategy", ["core-set", "typiclust", "probcover"])
+def test_a_label_for_some_leaves_the_others_labelled(strategy):
+    # The fourth to sixth sample are nearly copies of the first three, which are labelled.
+    rows = [[0, 0], [10, 0], [0, 10], [0, 0.1], [10, 0.1], [0.1, 10], [3, 3], [2, 2]]
+    pool = torch.tensor(rows, dtype=torch.float32)
+    model = nn.Sequential(nn.Identity(), nn.Linear(2, 3))
+    by_ids, by_some = (
+        steepest.select(model, pool, 2, strategy, labelled=[0, 1, 2], support=s, progress=False)
+        for s in (None, Support(targets={0: 0}))
+    )
+    assert by_some == by_ids
+    if strategy == "core-set":
+        assert set(by_ids.ids) == {6, 7}
+
+
+def test_a_strategy_that_learns_labels_sees_those_with_labels_alone(model):
+    some = choose(model, strategy="isal", labelled=KNOWN, support=Support(targets={1: 0, 4: 1}))
+    both = choose(model, strategy="isal", labelled=[1, 4, 9], support=Support(targets=KNOWN))
+    assert len(some) == len(both) == 3
+
+
 def test_targets_of_another_pool_say_nothing_of_this_one(model):
     other = Support(labelled=torch.zeros(2, 4), targets={0: 1, 1: 2})
     assert len(choose(model, 12, "isal", support=other)) == 12

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -123,7 +124,12 @@ def _request(arguments: argparse.Namespace, model: nn.Module) -> dict[str, Any]:
     from steepest.models.fingerprint import fingerprint
 
     names = ("k", "strategy", "option", "subset", "seed", "size", "channels", "mean", "std", "task")
-    listed = None if arguments.labelled is None else arguments.labelled.read_bytes()
-    left_out = None if listed is None else hashlib.blake2b(listed, digest_size=8).hexdigest()
     asked = {name: getattr(arguments, name) for name in names}
-    return {**asked, "left_out": left_out, "model": fingerprint(model)}
+    others = [*arguments.member, *([arguments.previous] if arguments.previous else [])]
+    if others:
+        asked["other models"] = [_digest(path) for path in others]
+    return {**asked, "left_out": _digest(arguments.labelled), "model": fingerprint(model)}
+
+
+def _digest(path: Path | None) -> str | None:
+    return None if path is None else hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()

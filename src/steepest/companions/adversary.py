@@ -105,8 +105,8 @@ def labelled_of(pool: PoolView, name: str) -> PoolView:
     """
     if pool.labelled is None:
         raise InputError(
-            f"{name} tells unlabelled samples from labelled ones, and there are none: pass their "
-            "ids as labelled=, or samples of another pool as support=Support(labelled=…)"
+            f"{name} tells unlabelled samples from labelled ones, and there are none: name them by "
+            "--labelled FILE, or in Python labelled= or support=Support(labelled=…) of another pool"
         )
     return pool.labelled
 

@@ -20,7 +20,7 @@ from steepest.loop.predicted import (
 )
 from steepest.pool import Label
 from steepest.progress import Progress
-from steepest.scoring.looking import BatchSize
+from steepest.scoring.looking import BatchSize, needs_with
 from steepest.scoring.samples import Samples
 from steepest.scoring.select import select
 from steepest.scoring.selection import Selection
@@ -159,8 +159,7 @@ def with_targets(
     Raises:
         InputError: If the labels are no classes.
     """
-    needs = strategy.needs_alone if support.extra is None else strategy.needs
-    if Needs.TARGETS not in needs or support.targets or not labelled:
+    if Needs.TARGETS not in needs_with(strategy, support) or support.targets or not labelled:
         return support
     if task is not None:
         rows = task.targets(list(labelled.values()))

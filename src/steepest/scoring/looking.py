@@ -106,7 +106,7 @@ def looking_at(
             more |= {"seed": how.seed, "support": support, "progress": shown}
             return WatchedView(first_look, part, lens, **more)
 
-        known = _labelled_samples(samples, taken, support, how.seed)
+        known = _labelled_samples(samples, taken, strategy, how)
         _check_names(known, [samples.ids[p] for p in free], support)
         yield view(
             samples.part(positions),
@@ -190,15 +190,23 @@ def _shuffled(samples: Samples, positions: Sequence[int], seed: int) -> list[int
 
 
 def _labelled_samples(
-    samples: Samples, taken: set[SampleId], support: Support, seed: int
+    samples: Samples, taken: set[SampleId], strategy: Strategy, how: Looking
 ) -> Samples | None:
     """Return the labelled samples: of a pool of their own, or of this one."""
+    support = how.support or NO_SUPPORT
     if support.labelled is not None:
         return as_samples(support.labelled)
-    # Who is taken but has no label, such as samples that were skipped, teaches nothing.
-    known = {plain_id(i) for i in support.targets} if support.targets else taken
+    known = taken
+    if support.targets and Needs.TARGETS in needs_with(strategy, support):
+        # Who is taken but has no label, such as samples that wait or were skipped, teaches nothing.
+        known = {plain_id(i) for i in support.targets}
     rows = [p for p in range(len(samples)) if samples.ids[p] in known]
-    return samples.part(_shuffled(samples, rows, seed)) if rows else None
+    return samples.part(_shuffled(samples, rows, how.seed)) if rows else None
+
+
+def needs_with(strategy: Strategy, support: Support) -> Needs:
+    """Return what a strategy needs, given what was trained along with the model."""
+    return strategy.needs_alone if support.extra is None else strategy.needs
 
 
 def _check_names(labelled: Samples | None, free: Sequence[SampleId], support: Support) -> None:

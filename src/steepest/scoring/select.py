@@ -173,6 +173,6 @@ def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401
         raise InputError(f"k must be a whole number of at least 1, not {k!r}")
     if number > unlabelled:
         raise InputError(f"k = {k}, but only {unlabelled} samples can be chosen: lower k")
-    if subset is not None and number > subset:
+    if subset is not None and subset >= 1 and number > subset:
         raise InputError(f"k = {k} is more than the subset of {subset} that would be scored")
     return number

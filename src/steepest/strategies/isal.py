@@ -127,8 +127,9 @@ class Isal(Scorer):
         targets = pool.support.targets
         if labelled is None or len(labelled) < 2 or any(i not in targets for i in labelled.ids):
             raise InputError(
-                "isal asks what helps labelled samples: give two or more, and their targets as "
-                "support=Support(targets={id: target, …}), or begin with 'random'"
+                "isal asks what helps labelled samples: give two or more by --labelled FILE with "
+                "id,label, or in Python support=Support(targets={id: target, …}); or begin with "
+                "'random'"
             )
         return labelled
 

@@ -69,7 +69,7 @@ class Qbc(Scorer):
         """
         if not pool.support.members:
             raise InputError(
-                "qbc asks a committee: give further trained models by "
+                "qbc asks a committee: give further trained models by --member FILE, or in Python "
                 "support=Support(members=[...]), or use 'bald', which draws them from dropout"
             )
         return tuple(placed(member, pool.device) for member in pool.support.members)

@@ -188,9 +188,14 @@ class Sraal(Scorer):
 
     def _targets(self, labelled: PoolView) -> Tensor:
         targets = labelled.targets
-        if targets is None or targets.ndim != 1:
+        if targets is None:
             raise InputError(
-                "sraal learns the classes of the labelled samples: pass them as "
-                "support=Support(targets={id: class, …}), one class each"
+                "sraal learns the classes of the labelled samples: give them by --labelled FILE "
+                "with id,label, or in Python support=Support(targets={id: class, …})"
+            )
+        if targets.ndim != 1:
+            raise InputError(
+                "sraal is for one class each, not for label maps or several classes at once: use "
+                "'vaal', which asks for no classes"
             )
         return targets.long()

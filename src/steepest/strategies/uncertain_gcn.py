@@ -95,8 +95,8 @@ def train_on(pool: PoolView, name: str, hidden: int, fitting: Fitting) -> Nodes:
     """
     if pool.labelled is None or len(pool.labelled) == 0:
         raise InputError(
-            f"{name} learns to tell labelled samples from others, and none is labelled: give "
-            "labelled=…, or begin with 'random' or 'typiclust'"
+            f"{name} learns to tell labelled samples from others, and none is labelled: name some "
+            "by --labelled FILE, or in Python labelled=…, or begin with 'random' or 'typiclust'"
         )
     # A training makes roundings grow, and they differ with the size of a batch.
     rows, labelled = all_feature_rows(pool, name, _AT_ONCE)
