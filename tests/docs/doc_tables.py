@@ -19,6 +19,7 @@ from doc_pages import PAGES, ROOT
 from findings_tables import TABLES as FINDINGS
 from markdown_table import table
 from paper_tables import paper
+from study_tables import TABLES as STUDY
 from torch import nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
@@ -190,6 +191,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "cycle": cycle,
         "paper": paper,
         **FINDINGS,
+        **STUDY,
     }
 )
 

@@ -35,8 +35,7 @@ SETTINGS: Mapping[str, str] = {
     "CIFAR-10, small net, 30 epochs": "cifar10-small",
     "CIFAR-10, small net, 120 epochs": "findings/cifar10-long",
     "50 complexes, 3D ResNet-18": "50c-snr005-fast",
-    "CIFAR-10, ResNet-18, warm start": "cifar10-warm",
-    "the same by compiled steps": "cifar10-study/warm",
+    "CIFAR-10, ResNet-18, warm start": "cifar10-study/warm",
 }
 """Every setting in which entropy-gradnorm was compared for classification, and its folder."""
 
@@ -50,10 +49,17 @@ def all_settings() -> dict[str, Comparison]:
     return {name: read(folder) for name, folder in SETTINGS.items()}
 
 
-def areas(comparison: Comparison, strategy: str) -> Floats:
-    """Return the area under the budget curve by paired seed [S], in points."""
-    budgets, curves = comparison.paired_curves()
-    return np.array([100 * aubc(budgets, curve) for curve in curves[strategy]])
+def areas(comparison: Comparison, strategy: str, seeds: Sequence[int] | None = None) -> Floats:
+    """Return the area under the budget curve by seed [S], in points; of all that are complete."""
+    chosen = comparison.complete_seeds(strategy) if seeds is None else seeds
+    curves = comparison.curves(strategy, chosen)
+    return np.array([100 * aubc(comparison.budgets, curve) for curve in curves])
+
+
+def common_seeds(comparison: Comparison, *strategies: str) -> tuple[int, ...]:
+    """Return the seeds with which all of some strategies are complete."""
+    complete = [set(comparison.complete_seeds(name)) for name in strategies]
+    return tuple(seed for seed in comparison.seeds if all(seed in own for own in complete))
 
 
 def without_budget(comparison: Comparison, budget: int) -> Comparison:
@@ -65,23 +71,21 @@ def without_budget(comparison: Comparison, budget: int) -> Comparison:
     return replace(comparison, runs=runs)
 
 
-def finals(comparison: Comparison, strategy: str) -> Floats:
-    """Return the metric at the last budget by paired seed [S], in points."""
-    return 100 * comparison.paired_curves()[1][strategy][:, -1]
-
-
 def difference(comparison: Comparison, one: str, other: str) -> PairedTest | None:
-    """Hold the areas of two strategies against each other; None if either was not run."""
-    if not {one, other} <= set(comparison.compared):
+    """Hold two strategies' areas against each other over common seeds; None without any."""
+    if one == other or not {one, other} <= set(comparison.compared):
         return None
-    return paired_tests(areas(comparison, one), areas(comparison, other))
+    seeds = common_seeds(comparison, one, other)
+    if not seeds:
+        return None
+    return paired_tests(areas(comparison, one, seeds), areas(comparison, other, seeds))
 
 
 def selections(
     comparison: Comparison, one: str, other: str, cycles: int | None = None
 ) -> Iterator[tuple[set[int], set[int]]]:
     """Yield what two strategies chose with the same seed in the same cycle."""
-    for seed in comparison.paired_seeds:
+    for seed in common_seeds(comparison, one, other):
         runs = (comparison.runs[name, seed].entries[:-1][:cycles] for name in (one, other))
         for first, second in zip(*runs, strict=True):
             yield set(first["selected"]), set(second["selected"])
@@ -99,7 +103,7 @@ def shared_at_first(comparison: Comparison, one: str, other: str) -> Floats:
 def rarest_class(comparison: Comparison, strategy: str, labels: npt.NDArray[np.int64]) -> Floats:
     """Return how many labels a strategy bought of its rarest class, by seed [S]."""
     counts = []
-    for run in comparison.paired_runs(strategy):
+    for run in comparison.runs_of(strategy, comparison.complete_seeds(strategy)):
         bought = [sample for entry in run.entries for sample in entry["selected"]]
         counts.append(np.bincount(labels[bought], minlength=labels.max() + 1).min())
     return np.array(counts, dtype=np.float64)
@@ -115,7 +119,8 @@ class Setting:
         correlation: Rank correlation of entropy-gradnorm with entropy at the first choice [S].
         ratio: Mean entropy over log C then [S].
         shared: Share of that choice that entropy would have made too [S]; None without entropy.
-        gains: AUBC of entropy-gradnorm less that of another strategy, in points [S].
+        gains: AUBC of entropy-gradnorm less that of another strategy, in points [S]; NaN for
+            seeds that the other one does not have.
     """
 
     seeds: int
@@ -127,10 +132,10 @@ class Setting:
 
 
 def setting_of(comparison: Comparison, others: Sequence[str]) -> Setting:
-    runs = comparison.paired_runs(OURS)
+    seeds = comparison.complete_seeds(OURS)
+    runs = comparison.runs_of(OURS, seeds)
     regimes = [run.entries[0]["regime"] for run in runs]
     present = [name for name in others if name in comparison.compared]
-    own = areas(comparison, OURS)
     with_entropy = "entropy" in comparison.compared
     return Setting(
         seeds=len(runs),
@@ -138,5 +143,12 @@ def setting_of(comparison: Comparison, others: Sequence[str]) -> Setting:
         correlation=np.array([regime["rank_correlation"] for regime in regimes]),
         ratio=np.array([regime["entropy_ratio"] for regime in regimes]),
         shared=shared_at_first(comparison, OURS, "entropy") if with_entropy else None,
-        gains={name: own - areas(comparison, name) for name in present},
+        gains={name: _gains(comparison, name, seeds) for name in present},
     )
+
+
+def _gains(comparison: Comparison, other: str, seeds: Sequence[int]) -> Floats:
+    both = common_seeds(comparison, OURS, other)
+    gain = areas(comparison, OURS, both) - areas(comparison, other, both)
+    found = dict(zip(both, gain, strict=True))
+    return np.array([found.get(seed, np.nan) for seed in seeds])

@@ -17,7 +17,6 @@ from findings_records import (
     all_settings,
     areas,
     difference,
-    finals,
     rarest_class,
     read,
     selections,
@@ -101,7 +100,9 @@ def choices(cold: Comparison | None = None) -> str:
     rows = []
     for name in ("random", *(n for n in cold.compared if n not in {"random", "entropy"})):
         shared = 100 * shared_at_first(cold, name, "entropy")
-        regimes = [run.entries[0]["regime"] for run in cold.paired_runs(name)]
+        regimes = [
+            run.entries[0]["regime"] for run in cold.runs_of(name, cold.complete_seeds(name))
+        ]
         values = [r["rank_correlation"] for r in regimes if r and r["rank_correlation"] is not None]
         correlation = f"{np.mean(values):+.2f}" if values else _NONE
         rows.append((_label(cold, name), correlation, _spread(shared, 1)))
@@ -183,10 +184,15 @@ def prediction(found: Mapping[str, Comparison] | None = None) -> str:
     for title, predictor in _PREDICTORS.items():
         for other in OTHERS:
             pairs = [(predictor(part), part.gains.get(other)) for part in parts]
-            known = [(x, y) for x, y in pairs if x is not None and y is not None]
+            known = [_both(x, y) for x, y in pairs if x is not None and y is not None]
             rows.append((title, f"less {other}", *_at_three_levels(known)))
     header = ("diagnosis at the first choice", "gain", "over settings", "over runs")
     return table((*header, "over runs, within settings"), rows)
+
+
+def _both(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    there = ~np.isnan(y)
+    return x[there], y[there]
 
 
 _PREDICTORS: Mapping[str, Callable[[Setting], Floats | None]] = {
@@ -199,16 +205,18 @@ _PREDICTORS: Mapping[str, Callable[[Setting], Floats | None]] = {
 def paper_size() -> str:
     """CIFAR-10 by the paper's protocol: the last budget, seed by seed."""
     rows = []
-    for folder in ("cifar10-warm", "cifar10-study/warm"):
-        comparison = read(folder)
-        random = finals(comparison, "random")
-        for name in comparison.compared:
-            last, area = finals(comparison, name), areas(comparison, name)
-            for i, seed in enumerate(comparison.paired_seeds):
-                less = _NONE if name == "random" else f"{last[i] - random[i]:+.2f}"
-                numbers = (f"{last[i]:.2f}", less, f"{area[i]:.2f}")
-                rows.append((f"`{folder}`", seed, f"`{name}`", *numbers))
-    return table(("results", "seed", "strategy", "accuracy", "less random", "AUBC"), rows)
+    comparison = read("cifar10-study/warm")
+    for seed in comparison.seeds:
+        base = None
+        for name in ("random", *(n for n in comparison.compared if n != "random")):
+            if seed not in comparison.complete_seeds(name):
+                continue
+            last = 100 * comparison.curves(name, [seed])[0, -1]
+            base = last if name == "random" else base
+            less = _NONE if name == "random" or base is None else f"{last - base:+.2f}"
+            area = areas(comparison, name, [seed])[0]
+            rows.append((seed, f"`{name}`", f"{last:.2f}", less, f"{area:.2f}"))
+    return table(("seed", "strategy", "accuracy", "less random", "AUBC"), rows)
 
 
 TABLES: Mapping[str, Callable[[], str]] = {

@@ -11,6 +11,19 @@ from doc_pages import ROOT
 from markdown_table import table
 
 RESULTS = ROOT / "results/reproduce"
+LITERAL: Mapping[str, Any] = {
+    "model": "T(c+1)",
+    "curvature": "gauss-newton",
+    "damping": 1.0,
+    "target_loss": "true-label",
+    "sign": "signed",
+    "criterion_loss": "entropy",
+    "norm": "l2",
+}
+"""Table 2 as the paper words it: the influence with its sign, by the model that was trained on the
+choice, with labels looked up; the criterion as the method has it, without labels. It tells no
+damping."""
+
 _ABOUT = {"about": "≈ ", "at most": "≤ "}
 _NONE = "–"
 
@@ -22,6 +35,7 @@ def paper(folder: Path = RESULTS) -> str:
     lines = [
         *_accuracies(_rows(folder, "figure-1")),
         *_overlaps(_rows(folder, "table-1")),
+        *_agreements(folder),
         *_gaps(_rows(folder, "table-3")),
         *_falls(_rows(folder, "table-4")),
     ]
@@ -51,6 +65,23 @@ def _overlaps(rows: Sequence[Row]) -> list[list[str]]:
     some = [r for r in own if r["method"] == "entropy-gradnorm"]
     what = f"chosen samples that are among those of highest true norm, of {some[0]['k']:,}"
     return [[f"{what}, cycle by cycle (Table 1)", *_series(some, 0)]]
+
+
+def _agreements(folder: Path) -> list[list[str]]:
+    """Return Table 2 as it is worded, and by the reading that comes nearest."""
+    path = folder / "table-2" / "data.json"
+    near = json.loads(path.read_text(encoding="utf-8"))["more"]["distances"]
+    what = "samples of highest norm that are among those of highest influence"
+    solved = "" if near[0]["sound"] else ", systems not solved"
+    readings = {
+        "as it is worded": LITERAL,
+        f"nearest of {len(near)} readings{solved}": near[0]["reading"],
+    }
+    lines = []
+    for told, reading in readings.items():
+        some = [r for r in _rows(folder, "table-2") if all(r[k] == v for k, v in reading.items())]
+        lines.append([f"{what}, {told}, cycle by cycle (Table 2)", *_series(some, 0)])
+    return lines
 
 
 def _gaps(rows: Sequence[Row]) -> list[list[str]]:

@@ -1,0 +1,181 @@
+"""Tables of ``docs/study.md``, made from the records in ``results``.
+
+Strategies are held against each other over the seeds that both have. Intervals are of 95 %, by
+Student's t; p-values are corrected by Holm within a column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from findings_records import RESULTS, Floats, difference, read
+from findings_records import areas as areas_of
+from findings_tables import told_together
+from markdown_table import table
+from paper_tables import LITERAL
+
+from steepest.experiment.outcomes import Comparison
+from steepest.reproduce.publication import Series, published
+
+_POOL = 50_000
+_NONE = "–"
+
+
+def study() -> Comparison:
+    return read("cifar10-study/warm")
+
+
+def accuracies() -> str:
+    """Test accuracy at every budget, with what is published of the same method below it."""
+    comparison = study()
+    told = published("figure-1")
+    rows: list[tuple[object, ...]] = []
+    budgets = _budgets(comparison)
+    for name in comparison.compared:
+        curves = 100 * comparison.curves(name, comparison.complete_seeds(name))
+        rows.append((f"**{_shown(name)}**", len(curves), *_cells(curves)))
+        for series in told.find(data="cifar10", method=name):
+            at = {round(share * _POOL / 100): value for share, value in _pairs(series)}
+            cells = (_number(at.get(budget)) for budget in budgets)
+            rows.append((f"{name}, {_source(series)}", "", *cells))
+    return table(("% with labels", "n", *(f"{budget:,}" for budget in budgets)), rows)
+
+
+def areas() -> str:
+    """Area under the curve, and differences from random and from plain entropy."""
+    comparison = study()
+    names = comparison.compared
+    columns = [
+        told_together([difference(comparison, name, other) for name in names])
+        for other in ("random", "entropy")
+    ]
+    rows = []
+    for name, *cells in zip(names, *columns, strict=True):
+        values = areas_of(comparison, name)
+        rows.append((_shown(name), len(values), _mean(values), *cells))
+    return table(("strategy", "n", "AUBC, points", "less random", "less entropy"), rows)
+
+
+def gaps() -> str:
+    """Training less test accuracy at every budget, and the paper's Table 3."""
+    comparison, told = study(), published("table-3")
+    budgets, rows = _budgets(comparison), []
+    for name in comparison.compared:
+        runs = comparison.runs_of(name, comparison.complete_seeds(name))
+        gap = [
+            [100 * (e["train_metrics"]["accuracy"] - e["metrics"]["accuracy"]) for e in run.entries]
+            for run in runs
+        ]
+        rows.append((f"**{_shown(name)}**", len(runs), *_cells(np.array(gap))))
+        for series in told.find(data="cifar10", method=name):
+            at = {round(share * _POOL / 100): value for share, value in _pairs(series)}
+            rows.append((f"{name}, the paper", "", *(_number(at.get(b)) for b in budgets)))
+    return table(("points with labels", "n", *(f"{b:,}" for b in budgets)), rows)
+
+
+def times() -> str:
+    """What each strategy adds to a cycle on a GPU of its own."""
+    measured = json.loads((RESULTS / "bench/cycle-h200.json").read_text(encoding="utf-8"))
+    found = {one["strategy"]: one for one in measured["measurements"]}
+    rows = []
+    for name in study().compared:
+        one = found.get(name)
+        if one is not None:
+            auxiliary = one["auxiliary_seconds"]
+            told = _NONE if auxiliary is None else f"{auxiliary:.1f}"
+            rows.append((_shown(name), f"{one['choosing_seconds']:.2f}", told))
+    return table(("strategy", "choosing, s a cycle", "training for its sake, s"), rows)
+
+
+def agreement() -> str:
+    """Table 2: as it is worded, step by step towards the readings that come nearest, and chance."""
+    data = json.loads((RESULTS / "reproduce/table-2/data.json").read_text(encoding="utf-8"))
+    wanted = {told: {**LITERAL, **change} for told, change in _STEPS.items()}
+    near = data["more"]["distances"][0]
+    solved = "" if near["sound"] else ", systems not solved"
+    wanted[f"nearest of all {len(data['more']['distances'])} readings{solved}"] = near["reading"]
+    cycles = sorted({row["cycle"] for row in data["rows"]})
+    lines = [(told, *_overlaps(data["rows"], reading, cycles)) for told, reading in wanted.items()]
+    paper = {row["cycle"]: row["paper"] for row in data["rows"]}
+    chance = data["rows"][0]["chance"]
+    lines.append(("the paper", *(f"{paper[c]:.0f}" for c in cycles)))
+    lines.append(("by chance", *(f"{chance:.0f}" for _ in cycles)))
+    return table((f"of {data['rows'][0]['k']:,}", *(f"cycle {c}" for c in cycles)), lines)
+
+
+_STEPS: Mapping[str, Mapping[str, Any]] = {
+    "as it is worded: next model, true labels, signed; label-free criterion": {},
+    "next model, absolute": {"sign": "absolute"},
+    "model that chose, signed": {"model": "T(c)"},
+    "model that chose, absolute": {"model": "T(c)", "sign": "absolute"},
+    "model that chose, absolute, influence label-free too": {
+        "model": "T(c)",
+        "sign": "absolute",
+        "target_loss": "entropy",
+    },
+    "model that chose, absolute, true labels in both": {
+        "model": "T(c)",
+        "sign": "absolute",
+        "criterion_loss": "true-label",
+    },
+    "model that chose, signed, true labels in both": {
+        "model": "T(c)",
+        "criterion_loss": "true-label",
+    },
+}
+
+
+def _overlaps(
+    rows: list[dict[str, Any]], reading: Mapping[str, Any], cycles: list[int]
+) -> list[str]:
+    found = {
+        row["cycle"]: row["ours"]
+        for row in rows
+        if all(row[key] == value for key, value in reading.items())
+    }
+    return [_NONE if found.get(c) is None else f"{found[c]:.0f}" for c in cycles]
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "study accuracy": accuracies,
+    "study areas": areas,
+    "study gaps": gaps,
+    "study times": times,
+    "study agreement": agreement,
+}
+
+
+def _budgets(comparison: Comparison) -> list[int]:
+    return [int(budget) for budget in comparison.budgets]
+
+
+def _source(series: Series) -> str:
+    if series.about["quantity"] == "bound":
+        return "at most, by the paper's Table 3"
+    if series.source.startswith("the paper"):
+        return "the paper's text"
+    return "read off a figure of Huang et al."
+
+
+def _pairs(series: Series) -> list[tuple[float, float]]:
+    return list(zip(series.at, series.values, strict=True))
+
+
+def _cells(curves: Floats) -> list[str]:
+    return [_mean(curves[:, i]) for i in range(curves.shape[1])]
+
+
+def _mean(values: Floats) -> str:
+    spread = f" ± {values.std(ddof=1):.2f}" if len(values) > 1 else ""
+    return f"{values.mean():.2f}{spread}"
+
+
+def _number(value: float | None) -> str:
+    return _NONE if value is None or np.isnan(value) else f"{value:g}"
+
+
+def _shown(name: str) -> str:
+    return f"`{name}`"
