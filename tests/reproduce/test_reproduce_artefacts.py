@@ -18,7 +18,7 @@ from steepest.reproduce.workspace import Workspace
 
 @pytest.fixture
 def work(tmp_path):
-    return Workspace(load_level("paper", seeds=2), tmp_path)
+    return Workspace(load_level("paper", seeds=[0, 1]), tmp_path)
 
 
 def made(name, work):

@@ -82,6 +82,15 @@ def test_the_run_that_differs_least_is_taken(tmp_path, config):
     assert look(tmp_path, config).folder == tmp_path / "b"
 
 
+def test_other_runs_of_the_same_seed_are_told(tmp_path, config):
+    write_run(tmp_path / "a" / "seed-0", replace(config, threads=4))
+    write_run(tmp_path / "b" / "seed-0", config)
+    both = stored_runs([tmp_path, tmp_path / "b"])
+    found = find_run("cifar10", "entropy-gradnorm", config, both, weights=False)
+    assert found.folder == tmp_path / "b" / "seed-0"
+    assert found.not_taken == (tmp_path / "a" / "seed-0",)
+
+
 def test_folders_that_are_damaged_are_passed_over(tmp_path, config):
     folder = write_run(tmp_path / "seed-0", config)
     (folder / "config.json").write_text("{")

@@ -143,7 +143,7 @@ def test_jobs_that_make_no_sense_are_refused(work):
 
 def test_the_list_tells_what_is_there_and_what_is_left(tmp_path, monkeypatch):
     monkeypatch.delenv("STEEPEST_DATA", raising=False)
-    work = Workspace(load_level("paper", seeds=1), tmp_path)
+    work = Workspace(load_level("paper", seeds=[0]), tmp_path)
     fill(work, [Need("cifar10", ("core-set", "vaal"))])
     told = list_artefacts(work, choose(["table-3"]))
     assert "2 of 7" in told

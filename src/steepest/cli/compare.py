@@ -84,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     _check_usage(arguments)
+    deadline_of(arguments)  # Refuses what is no time, for a mere list as well.
     return _one(arguments) if arguments.plan is None else _many(arguments)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 from torch import Tensor
 
@@ -43,10 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    data = load(arguments.name, options=_choose_options(arguments.name, arguments.reader_options))
+    options = _choose_options(arguments.name, arguments.reader_options)
+    data = load(arguments.name, options=options)
     if not arguments.quick:
         _read_all(data, show_progress(enabled=not arguments.quiet))
-    print(_describe(data))
+    print(_describe(data, options))
+    if options and not arguments.reader_options:
+        asked = " ".join(f"--set data.options.{key}={value}" for key, value in options.items())
+        print(f"an experiment reads it by {asked}")
     return 0
 
 
@@ -98,11 +103,13 @@ def _read_column(column: Streamed, classes: int | None, step: Step) -> list[str]
     return faults
 
 
-def _describe(data: ImageSet) -> str:
+def _describe(data: ImageSet, options: Mapping[str, object]) -> str:
     sizes = [_describe_size(images) for images in (data.train_images, data.test_images)]
     size = sizes[0] if sizes[0] == sizes[1] else " and ".join(sizes)
+    told = ", ".join(f"{key} = {value}" for key, value in options.items())
+    name = f"{data.name} ({told})" if told else data.name
     return (
-        f"{data.name} is whole: {len(data.train_images):,} training and "
+        f"{name} is whole: {len(data.train_images):,} training and "
         f"{len(data.test_images):,} test samples of {size}, {len(data.classes)} classes, "
         f"{data.task}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class FinishedRun:
         config: What was asked for.
         folder: Where its records are.
         differences: In what its own configuration differs, a phrase each.
+        not_taken: Folders of other complete runs of the same experiment and seed.
     """
 
     setting: str
@@ -50,6 +51,7 @@ class FinishedRun:
     config: Config
     folder: Path
     differences: tuple[str, ...] = ()
+    not_taken: tuple[Path, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -147,17 +149,19 @@ def find_run(
         stored: Where to look; the first of equals is taken.
         weights: Whether the weights of every cycle must be there.
     """
-    best: FinishedRun | None = None
+    found: dict[Path, FinishedRun] = {}
     for run in stored:
         differences = run.match(wanted)
         if differences is None:
             continue
-        found = FinishedRun(setting, strategy, wanted, run.folder, differences)
-        if weights and not found.has_weights:
-            continue
-        if best is None or len(differences) < len(best.differences):
-            best = found
-    return best
+        one = FinishedRun(setting, strategy, wanted, run.folder, differences)
+        if one.has_weights or not weights:
+            found.setdefault(run.folder.resolve(), one)
+    if not found:
+        return None
+    best = min(found.values(), key=lambda one: len(one.differences))
+    others = (one.folder for one in found.values() if one is not best)
+    return replace(best, not_taken=tuple(others))
 
 
 def _below(folder: Path) -> Iterator[StoredRun]:

@@ -35,13 +35,13 @@ class Made:
     runs: tuple[FinishedRun, ...] = ()
     out: Path = Path()
 
-    def place_of(self, run: FinishedRun) -> str:
-        """Return where a run is, seen from the folder of the results."""
+    def place(self, folder: Path) -> str:
+        """Return where a folder is, seen from the folder of the results."""
         # Not every two folders have a way between them: on Windows they may be on two drives.
         try:
-            return Path(os.path.relpath(run.folder, self.out)).as_posix()
+            return Path(os.path.relpath(folder, self.out)).as_posix()
         except ValueError:
-            return str(run.folder)
+            return str(folder)
 
     @property
     def state(self) -> State:
@@ -223,10 +223,14 @@ def _runs(made: Made) -> Safe | None:
             str(run.seed),
             run.init,
             str(run.records[-1].labelled),
-            made.place_of(run),
+            made.place(run.folder),
             "; ".join(run.differences) or "nothing",
+            ", ".join(made.place(folder) for folder in run.not_taken) or "–",
         )
         for run in made.runs
     ]
-    head = ("run", "seed", "start", "labels", "records", "differs from the preset in")
+    head = (
+        "run", "seed", "start", "labels", "records", "differs from the preset in",
+        "also there, not taken",
+    )  # fmt: skip
     return section("runs", "Runs behind this page", table("Every run, and where it is", head, rows))

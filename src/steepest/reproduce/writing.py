@@ -140,8 +140,9 @@ def _json(made: Made, level: Level, command: str) -> str:
                 "options": dict(run.config.strategy.options),
                 "seed": run.seed,
                 "init": run.init,
-                "folder": made.place_of(run),
+                "folder": made.place(run.folder),
                 "differences": list(run.differences),
+                "not_taken": [made.place(folder) for folder in run.not_taken],
                 "environment": dict(run.records[-1].environment),
             }
             for run in made.runs
