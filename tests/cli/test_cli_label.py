@@ -156,3 +156,12 @@ def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch, photos, 
     assert "pip install '.[label]' in the project's folder" in refusal(
         capsys, photos, "--classes", "a,b"
     )
+
+
+def test_two_commands_at_the_same_time_take_different_ports(monkeypatch):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(server, "USUAL_PORT", probe.getsockname()[1])
+    with server.listen("127.0.0.1", None) as first, server.listen("127.0.0.1", None) as second:
+        assert first.getsockname()[1] == server.USUAL_PORT
+        assert second.getsockname()[1] != server.USUAL_PORT

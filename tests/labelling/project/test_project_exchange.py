@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 
 import pytest
 from small_project import CLASSES, make_names, make_photos, open_project, truth
 
 from steepest.errors import InputError
+from steepest.labelling.project import importing
 
 
 @pytest.fixture
@@ -105,6 +107,7 @@ def test_labels_that_differ_are_reported_and_not_taken(tmp_path, photos):
         ("a.csv", "id,label\ngreen-001.png,gren\n", "line 2: unknown class 'gren'"),
         ("a.csv", "name,label\n", "line 1: the columns id and label"),
         ("a.csv", "", "line 1: the columns"),
+        ("a.csv", f"id,label,{'x' * 140_000}\n", "line 1: field larger than field limit"),
         ("a.csv", "id,label\ngreen-001.png\n", "line 2: the row is too short"),
         ("a.csv", "id,label\nred-003.png,red, dark\n", "line 2: the row is too long"),
         ("a.csv", "id,label,label\nred-003.png,red,blue\n", "line 1: .* each once"),
@@ -212,3 +215,22 @@ def test_the_mark_that_some_programs_put_first_is_passed_over(tmp_path, photos):
     with open_project(photos) as project:
         assert project.import_labels(tmp_path / "a.csv").added == 1
         assert project.import_labels(tmp_path / "a.jsonl").added == 1
+
+
+def test_people_can_answer_while_a_large_file_is_read(tmp_path, photos, monkeypatch):
+    (tmp_path / "a.csv").write_text("id,label\nred-003.png,red\ngreen-001.png,green\n")
+    with open_project(photos) as project:
+        read = importing.read_labels
+
+        def read_slowly(*args):
+            for row in read(*args):
+                other = sqlite3.connect(project.store.path, timeout=0)
+                other.execute("BEGIN IMMEDIATE")  # refused if the file is being written to
+                other.close()
+                yield row
+            project.queue.answer("ann", "red-003.png", ["blue"])
+
+        monkeypatch.setattr(importing, "read_labels", read_slowly)
+        report = project.import_labels(tmp_path / "a.csv")
+        assert (report.added, [c.sample for c in report.conflicts]) == (1, ["red-003.png"])
+        assert project.queue.label_of("red-003.png").labels == ("blue",)

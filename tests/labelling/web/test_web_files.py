@@ -244,11 +244,13 @@ def test_the_panel_follows_the_work(photos):
             assert client.get(f"/panel?target={target}").status_code == 422
 
 
-def test_looking_at_every_label_turns_on_further_models(photos):
+def test_looking_at_every_label_is_asked_for_with_one_training_alone(photos):
     with open_pages(photos) as (project, client):
         client.post("/train", data={"check": "true"})
-        assert project.settings.folds == 3
-        assert project.trainer.state().status == "wanted"
+        with project.store.reading() as connection:
+            row = connection.execute("SELECT status, folds FROM trainings").fetchone()
+        assert tuple(row) == ("wanted", 3)
+        assert project.settings.folds == 0
 
 
 def test_classes_and_hints_can_be_changed(photos):

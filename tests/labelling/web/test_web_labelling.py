@@ -51,7 +51,8 @@ def test_what_was_done_is_announced_once(photos):
 def test_the_picture_after_the_next_is_named_for_preloading(photos):
     with open_pages(photos) as (project, client):
         page = client.get("/task").text
-        held = [task.sample for task in project.queue.next("ann", 2)]
+        browser = client.cookies["steepest-browser"]
+        held = [task.sample for task in project.queue.next("ann", 2, browser)]
         assert samples_in(page) == held[:1]
         assert f'data-ahead="/picture?sample={held[1]}&amp;side=1024"' in page
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
 
@@ -23,7 +24,8 @@ class Answering(History):
         store: The project's file.
         settings: Asked for what holds now.
         clock: Says what time it is.
-        after_answer: Called after an answer is on disk.
+        after_answer: Called after an answer is on disk; its errors do not undo that and are
+            passed over.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Answering(History):
             image = find_image(connection, sample)
             text = self._classes(connection).encode(labels)
             answer = self._add(connection, annotator, image, text)
-        self._after_answer()
+        self._follow_up()
         return answer
 
     def skip(self, annotator: str, sample: str) -> Answer:
@@ -62,14 +64,18 @@ class Answering(History):
         with self._store.writing() as connection:
             image = find_image(connection, sample)
             answer = self._add(connection, annotator, image, None)
-        self._after_answer()
+        self._follow_up()
         return answer
 
-    def undo(self, annotator: str) -> Answer | None:
+    def undo(self, annotator: str, browser: str = "") -> Answer | None:
         """Take back this person's last answer that stands; again takes back the one before.
 
         After a first answer the sample is given to this person next; after a later one the answer
         before holds again.
+
+        Args:
+            annotator: Who.
+            browser: Where the sample is shown again.
 
         Returns:
             The entry in the history; None if there is nothing to take back.
@@ -95,11 +101,16 @@ class Answering(History):
                     "DELETE FROM current WHERE image = ? AND annotator = ?", (image, annotator)
                 )
                 expires = now + settings.lease_seconds
-                _hold_first(connection, image, annotator, last["batch"], now, expires)
+                _hold_first(connection, (image, annotator, browser), last["batch"], now, expires)
             else:
                 _set_current(connection, image, annotator, last["previous"])
             self._refresh(connection, image, settings)
             return self._read(connection, number)
+
+    def _follow_up(self) -> None:
+        # Whoever hears of an error would take the answer for lost.
+        with contextlib.suppress(Exception):
+            self._after_answer()
 
     def _add(
         self, connection: sqlite3.Connection, annotator: str, image: sqlite3.Row, labels: str | None
@@ -180,17 +191,18 @@ def _set_current(
 
 def _hold_first(
     connection: sqlite3.Connection,
-    image: int,
-    annotator: str,
+    held: tuple[int, str, str],
     batch: int | None,
     now: float,
     expires: float,
 ) -> None:
-    """Give an image to a person before all else that the person holds."""
+    """Give an image to a person at a browser before all else that is held there."""
+    image, annotator, browser = held
     first = connection.execute(
-        "SELECT ifnull(min(turn), 1) - 1 FROM assignments WHERE annotator = ?", (annotator,)
+        "SELECT ifnull(min(turn), 1) - 1 FROM assignments WHERE annotator = ? AND browser = ?",
+        (annotator, browser),
     ).fetchone()[0]
     connection.execute(
-        "INSERT OR REPLACE INTO assignments VALUES (?, ?, ?, ?, ?, ?)",
-        (image, annotator, now, expires, first, batch),
+        "INSERT OR REPLACE INTO assignments VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (image, annotator, now, expires, first, batch, browser),
     )

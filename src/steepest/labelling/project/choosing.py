@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -62,7 +63,7 @@ def pick_spread(this: Round) -> list[Candidate]:
     pool, drawn = _list_both(this, draws)
     pool = _draw(this, pool, max(k, settings.cold_start_images), "cold start")
     places, features = _look(this, [sample for _, sample in pool])
-    rows = choose_spread(features, k, this.seed) if places else []
+    rows = choose_spread(features, k, this.seed)
     chosen = [Candidate(pool[places[row]][0], None, SPREAD) for row in rows]
     tests = [Candidate(number, None, VALIDATION) for number, _ in drawn]
     return interleave(chosen, tests, settings.validation_share)
@@ -71,10 +72,12 @@ def pick_spread(this: Round) -> list[Candidate]:
 def _look(this: Round, ids: Sequence[str]) -> tuple[list[int], Features]:
     """Return the places that could be read, and what they look like [R, D]."""
     settings = this.settings
-    if settings.weights is None:
-        places, squares = this.read(ids, SIDE)
+    plain = settings.weights is None
+    places, squares = this.read(ids, SIDE if plain else None)
+    if not places:
+        return [], np.zeros((0, 1))
+    if plain:
         return places, describe(squares.numpy())
-    places, squares = this.read(ids)
     return places, see_features(squares, settings, len(this.classes.names))
 
 

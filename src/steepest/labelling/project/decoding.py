@@ -6,13 +6,14 @@ import math
 import struct
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from steepest.datasets.pixels import explain_damage, to_eight_bits
 from steepest.errors import DataError
+from steepest.labelling.project.passing import explain_passing
 from steepest.labelling.project.quiet import QUIET
 
 if TYPE_CHECKING:  # Pillow is imported by the first picture
@@ -36,7 +37,9 @@ def read_picture(path: Path, side: int) -> Image.Image:
     Of a volume the central slice is shown, from its darkest to its brightest values.
 
     Raises:
-        DataError: If the file cannot be shown; the reason is one line.
+        GoneError: If there is no such file.
+        AccessError: If it cannot be read at this moment.
+        DataError: If what is in it cannot be shown; the reason is one line.
     """
     try:
         with QUIET:
@@ -50,6 +53,9 @@ def read_picture(path: Path, side: int) -> Image.Image:
     except DataError:
         raise
     except (Exception, RecursionError) as error:  # decoders raise almost anything
+        passing = explain_passing(path.name, error)
+        if passing is not None:
+            raise passing from error
         raise DataError(f"{path.name}: cannot be shown ({explain_damage(error)})") from error
 
 
@@ -72,8 +78,6 @@ def read_square(path: Path, side: int) -> npt.NDArray[np.uint8]:
 def _read_image(path: Path, side: int) -> Image.Image:
     from PIL import Image, ImageOps
 
-    if not path.is_file():
-        raise DataError(f"{path.name}: the file is gone")
     with Image.open(path, formats=_FORMATS) as image:
         if image.width * image.height > MOST_PIXELS:
             raise DataError(
@@ -100,6 +104,10 @@ def _read_array(path: Path, suffix: str) -> npt.NDArray[Any]:
         parts = packed.infolist()
         if not parts or sum(part.file_size for part in parts) > _MOST_ARRAY_BYTES:
             raise DataError(f"{path.name}: empty, or more than {_MOST_ARRAY_BYTES} bytes unpacked")
+        for part in parts:
+            if part.filename.endswith(".npy"):
+                with packed.open(part) as file:
+                    _check_claim(path.name, file, part.file_size)
     with np.load(path, allow_pickle=False) as stored:
         for name in stored.files:
             # The sizes in a zip file's table may lie, but numpy reads no more than they say.
@@ -107,6 +115,17 @@ def _read_array(path: Path, suffix: str) -> npt.NDArray[Any]:
             if array.ndim >= 2:
                 return _central(array)
     raise DataError(f"{path.name}: no array of two or more dimensions in it")
+
+
+def _check_claim(name: str, file: IO[bytes], size_bytes: int) -> None:
+    """Refuse an array that says it is larger than its file: numpy makes room before it reads."""
+    version = np.lib.format.read_magic(file)
+    header = np.lib.format.read_array_header_1_0
+    if version > (1, 0):
+        header = np.lib.format.read_array_header_2_0
+    shape, _, kind = header(file)
+    if kind.itemsize * math.prod(shape) > size_bytes:
+        raise DataError(f"{name}: truncated")
 
 
 def _read_mrc(path: Path) -> npt.NDArray[Any]:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,11 +62,7 @@ def export_labels(
     if chosen == "folder" and path.resolve().is_relative_to(photos.resolve()):
         raise InputError(f"{path}: the copies would become samples; choose a place outside")
     with store.reading() as connection:
-        classes = ClassList.load(connection, multi_label=settings.multi_label)
-        found = connection.execute(
-            "SELECT id, labels FROM images WHERE labels IS NOT NULL ORDER BY id"
-        )
-        rows = [(row["id"], classes.decode(row["labels"]) or ()) for row in found]
+        rows = list_labels(connection, settings)
         split = connection.execute("SELECT count(*) FROM images WHERE disputed = 1").fetchone()[0]
     if chosen == "folder":
         written = _write_folder(path, photos, rows)
@@ -73,6 +70,13 @@ def export_labels(
         write_atomically(path, _csv_text(rows) if chosen == "csv" else _jsonl_text(rows))
         written = len(rows)
     return ExportReport(written, split + len(rows) - written, path)
+
+
+def list_labels(connection: sqlite3.Connection, settings: Settings) -> list[Row]:
+    """Return every sample that has a label, with its classes, in the order of the ids."""
+    classes = ClassList.load(connection, multi_label=settings.multi_label)
+    found = connection.execute("SELECT id, labels FROM images WHERE labels IS NOT NULL ORDER BY id")
+    return [(row["id"], classes.decode(row["labels"]) or ()) for row in found]
 
 
 def _csv_text(rows: Sequence[Row]) -> str:

@@ -159,7 +159,8 @@ def find_image(connection: sqlite3.Connection, sample: str) -> sqlite3.Row:
         row = None
     if row is None:
         raise InputError(
-            f"no sample {sample!r} in this project: no such file, or one that came after the start"
+            f"no sample {sample!r} in this project: no such file, or one that the next training "
+            "will find"
         )
     found: sqlite3.Row = row
     return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from steepest.errors import InputError
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.history import find_image
-from steepest.labelling.project.label_files import choose_format, read_labels
+from steepest.labelling.project.label_files import Given, choose_format, read_labels
 from steepest.labelling.project.records import Labels
 from steepest.labelling.project.resolve import IMPORTED_BY, refresh
 from steepest.labelling.project.settings import Settings
@@ -65,19 +66,30 @@ def import_labels(
         InputError: If the file cannot be read, or a sample or class is not known; says the line.
     """
     chosen = choose_format(path, kind)
-    with store.writing() as connection:
+    # People go on answering while a large file is read. Images and classes are never removed, so
+    # that what was found then is there when it is applied.
+    with store.reading() as connection:
         classes = ClassList.load(connection, multi_label=settings.multi_label)
-        wanted: dict[str, tuple[str, str]] = {}
-        for where, sample, labels in read_labels(path, chosen, photos, classes):
-            try:
-                find_image(connection, sample)
-                text = classes.encode(labels)
-            except InputError as error:
-                raise InputError(f"{where}: {error}") from error
-            known, elsewhere = wanted.setdefault(sample, (text, where))
-            if known != text:
-                raise InputError(f"{where}: {sample!r} has another label in {elsewhere}")
+        wanted = _check(connection, read_labels(path, chosen, photos, classes), classes)
+    with store.writing() as connection:
         return _apply(connection, wanted, classes, settings, now)
+
+
+def _check(
+    connection: sqlite3.Connection, given: Iterator[Given], classes: ClassList
+) -> dict[str, tuple[str, str]]:
+    """Return each sample's label as the store keeps it, and where it stands."""
+    wanted: dict[str, tuple[str, str]] = {}
+    for where, sample, labels in given:
+        try:
+            find_image(connection, sample)
+            text = classes.encode(labels)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from error
+        known, elsewhere = wanted.setdefault(sample, (text, where))
+        if known != text:
+            raise InputError(f"{where}: {sample!r} has another label in {elsewhere}")
+    return wanted
 
 
 def _apply(

@@ -61,7 +61,10 @@ def read_labels(path: Path, kind: Format, photos: Path, classes: ClassList) -> I
 def _read_csv(path: Path, classes: ClassList) -> Iterator[Given]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file)
-        names = rows.fieldnames or []
+        try:
+            names = rows.fieldnames or []
+        except csv.Error as error:
+            raise InputError(f"{path}, line 1: {error}") from error
         if any(names.count(name) != 1 for name in ("id", "label")):
             raise InputError(f"{path}, line 1: the columns id and label are needed, each once")
         while True:

@@ -45,14 +45,29 @@ class Scan:
     total: int
 
 
+def check_there(photos: Path, store: Store) -> None:
+    """Refuse a folder that is away as a whole: its images are not gone one by one.
+
+    Raises:
+        DataError: If there is no such folder, or no image in it where some were known.
+    """
+    if not os.path.isdir(photos):  # noqa: PTH112 - never raises
+        raise DataError(f"{photos}: no such folder; bring it back")
+    if next(_walk(photos, store.path.parent.resolve(), []), None) is not None:
+        return
+    with store.reading() as connection:
+        known = _count(connection, "1")
+    if known:
+        raise DataError(f"{photos}: none of its {known} images is there; bring them back")
+
+
 def scan(store: Store, photos: Path, settings: Settings) -> Scan:
     """Bring the store's images up to date with the folder.
 
     Raises:
-        DataError: If there is no such folder.
+        DataError: If the folder is away as a whole; then nothing is changed.
     """
-    if not photos.is_dir():
-        raise DataError(f"{photos}: no such folder")
+    check_there(photos, store)
     refused: list[str] = []
     found = _walk(photos, store.path.parent.resolve(), refused)
     with store.writing() as connection:
@@ -67,7 +82,7 @@ def scan(store: Store, photos: Path, settings: Settings) -> Scan:
         back = was_missing - _count(connection, f"missing = 1 AND seen < {turn}")
         missing = _count(connection, f"missing = 0 AND seen < {turn}")
         connection.execute("UPDATE images SET missing = 1, open = 0 WHERE seen < ?", (turn,))
-        connection.execute("UPDATE images SET missing = 0 WHERE seen = ? AND missing = 1", (turn,))
+        connection.execute("UPDATE images SET missing = 0 WHERE seen >= ? AND missing = 1", (turn,))
         reopen(connection, settings.overlap)
         there = _count(connection, "missing = 0")
     return Scan(total - before, missing, back, len(refused), there)
@@ -78,11 +93,12 @@ def _note(connection: sqlite3.Connection, rows: list[Found], turn: int, settings
     shuffle = keyed_uniform(settings.seed, "labelling order", ids)[:, 0]
     chance = keyed_uniform(settings.seed, "validation", ids)[:, 0]
     held_out = chance < settings.validation_share
-    # A file that was written anew may be readable now.
+    # A file that was written anew may be readable now. Another process may be looking too, and
+    # what it has seen stays seen.
     connection.executemany(
         """INSERT INTO images (id, size_bytes, changed_ns, seen, held_out, shuffle)
         VALUES (?, ?, ?, ?, ?, ?)
-        ON CONFLICT (id) DO UPDATE SET seen = excluded.seen,
+        ON CONFLICT (id) DO UPDATE SET seen = max(seen, excluded.seen),
             unreadable = CASE WHEN size_bytes = excluded.size_bytes
                 AND changed_ns = excluded.changed_ns THEN unreadable END,
             size_bytes = excluded.size_bytes, changed_ns = excluded.changed_ns""",

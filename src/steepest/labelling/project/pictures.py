@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import stat
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from steepest.errors import DataError, InputError
 from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.labelling.project.decoding import read_picture
 from steepest.labelling.project.history import find_image
-from steepest.labelling.project.resolve import reopen
+from steepest.labelling.project.listing import check_there
+from steepest.labelling.project.marks import let_rest, note_failure, note_found
+from steepest.labelling.project.passing import AccessError, GoneError, explain_passing
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 
@@ -47,6 +50,7 @@ class Pictures:
         store: The project's file.
         photos: The folder of the samples.
         settings: Asked for what holds now.
+        clock: Says what time it is.
         most_bytes: How much is cached on disk at most, roughly.
     """
 
@@ -55,11 +59,13 @@ class Pictures:
         store: Store,
         photos: Path,
         settings: Callable[[], Settings],
+        clock: Callable[[], float],
         most_bytes: int = _MOST_CACHED_BYTES,
     ) -> None:
         self._store = store
         self._photos = photos
         self._settings = settings
+        self._clock = clock
         self._cache = store.path.parent / "thumbnails"
         self._most_bytes = most_bytes
         self._writes = 0
@@ -81,7 +87,8 @@ class Pictures:
 
         Raises:
             InputError: If there is no such sample, or the side cannot be used.
-            DataError: If it cannot be shown; it is then marked so and not given out again.
+            DataError: If it cannot be shown. What is damaged is then marked so and not given out
+                until its file changes; what may pass is tried again.
         """
         if side not in SIDES:
             raise InputError(f"side is {side}; use {SIDES.start} to {SIDES.stop - 1} pixels")
@@ -91,14 +98,31 @@ class Pictures:
             raise DataError(row["unreadable"])
         try:
             path = locate(self._photos, sample)
-            changed = path.stat().st_mtime_ns
+            changed = _changed_ns(path)
             etag = hashlib.sha256(f"{sample}\0{changed}\0{side}".encode()).hexdigest()[:32]
             cached = self._cache / etag[:2] / f"{etag}.jpg"
             data = _read(cached) or self._make(path, side, cached)
-        except (DataError, FileNotFoundError) as error:
-            mark_unreadable(self._store, self._photos, sample, str(error), self._settings())
-            raise DataError(str(error)) from error
+        except DataError as error:
+            note_failure(self._store, self._photos, sample, error, self._settings())
+            if isinstance(error, AccessError):
+                let_rest(self._store, sample, self._clock())
+            raise
+        if row["missing"]:
+            note_found(self._store, sample, self._settings())
         return Picture(data, "image/jpeg", etag)
+
+    def is_away(self, sample: str) -> bool:
+        """Decide whether a sample's file is gone, and all others with it."""
+        try:
+            locate(self._photos, sample)
+        except GoneError:
+            try:
+                check_there(self._photos, self._store)
+            except DataError:
+                return True
+        except DataError:
+            return False
+        return False
 
     def _make(self, path: Path, side: int, cached: Path) -> bytes:
         file = io.BytesIO()
@@ -119,37 +143,20 @@ def locate(photos: Path, sample: str) -> Path:
     """Return a sample's file.
 
     Raises:
-        DataError: If it is gone, no plain file, or outside of the folder.
+        GoneError: If it is gone.
+        AccessError: If it cannot be looked at in this moment.
+        DataError: If it is no plain file, or outside of the folder.
     """
     inside = photos.resolve()
     try:
         path = (inside / sample).resolve()
         if not path.is_relative_to(inside):
             raise DataError(f"{sample}: outside of the folder of images")
-        if not path.is_file():
-            raise DataError(f"{sample}: the file is gone")
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DataError(f"{sample}: no plain file")
     except (OSError, RuntimeError, ValueError) as error:
-        raise DataError(f"{sample}: cannot be found") from error
+        raise explain_passing(sample, error) or DataError(f"{sample}: cannot be found") from error
     return path
-
-
-def mark_unreadable(
-    store: Store, photos: Path, sample: str, reason: str, settings: Settings
-) -> None:
-    """Note why a sample cannot be shown; it is not given out until its file changes.
-
-    A file that is gone is noted as missing instead: it may come back as it was.
-    """
-    gone = not (photos / sample).exists()
-    with store.writing() as connection:
-        number = find_image(connection, sample)["number"]
-        change = "missing = 1" if gone else "unreadable = :reason"
-        connection.execute(
-            f"UPDATE images SET {change} WHERE number = :number",  # noqa: S608
-            {"reason": reason, "number": number},
-        )
-        connection.execute("DELETE FROM assignments WHERE image = ?", (number,))
-        reopen(connection, settings.overlap, number)
 
 
 def trim(cache: Path, most_bytes: int) -> None:
@@ -177,3 +184,10 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError as error:
+        raise explain_passing(path.name, error) or DataError(f"{path.name}: no file") from error

@@ -11,14 +11,16 @@ from typing import Any, Self
 from steepest.errors import DataError, InputError
 from steepest.files import write_atomically
 from steepest.labelling.project.classes import ClassList, add_class
-from steepest.labelling.project.exporting import ExportReport, export_labels
+from steepest.labelling.project.exporting import ExportReport, export_labels, list_labels
 from steepest.labelling.project.history import CONDITIONS
 from steepest.labelling.project.importing import ImportReport, import_labels
 from steepest.labelling.project.listing import Scan, scan
+from steepest.labelling.project.photos_note import PHOTOS_NAME, check_photos
 from steepest.labelling.project.pictures import Pictures
 from steepest.labelling.project.predictions import unpack
 from steepest.labelling.project.queue import Queue
-from steepest.labelling.project.records import Batch, Counts, Pick, Training
+from steepest.labelling.project.readiness import why_no_model
+from steepest.labelling.project.records import Batch, Counts, Labels, Pick, Training
 from steepest.labelling.project.resolve import reopen
 from steepest.labelling.project.settings import (
     Settings,
@@ -34,9 +36,6 @@ from steepest.pool.lock import FileLock
 
 FOLDER_NAME = ".steepest"
 """Where a project is by default: in the folder of the images."""
-
-PHOTOS_NAME = "photos.txt"
-"""Notes of which images a project is that is kept elsewhere."""
 
 
 class Project:
@@ -72,7 +71,7 @@ class Project:
         self._clock = clock
         self.scan = scan(store, photos, settings)
         current: Callable[[], Settings] = lambda: self._settings  # noqa: E731
-        self.pictures = Pictures(store, photos, current)
+        self.pictures = Pictures(store, photos, current, clock)
         self.trainer = Trainer(store, photos, current, clock, background=background)
         self.queue = Queue(store, current, clock, self.trainer.consider)
 
@@ -111,7 +110,7 @@ class Project:
         if settings is not None:
             settings.check_names()
         if folder is not None:
-            _check_photos(place / PHOTOS_NAME, photos)
+            check_photos(place / PHOTOS_NAME, photos)
         lock = FileLock(place / "project")
         store: Store | None = None
         try:
@@ -181,7 +180,11 @@ class Project:
             add_class(connection, name)
 
     def rescan(self) -> Scan:
-        """Look at the folder again: new images are added, others marked as missing."""
+        """Look at the folder again: new images are added, others marked as missing.
+
+        Raises:
+            DataError: If the folder is away as a whole; then nothing is changed.
+        """
         self.scan = scan(self.store, self.photos, self._settings)
         return self.scan
 
@@ -193,6 +196,16 @@ class Project:
                 f"SELECT count(*) AS images, {sums} FROM images"  # noqa: S608
             ).fetchone()
         return Counts(**dict(row))
+
+    def labels(self) -> list[tuple[str, Labels]]:
+        """Return every sample that has a label, with its classes, all at one moment."""
+        with self.store.reading() as connection:
+            return list_labels(connection, self._settings)
+
+    def why_no_model(self) -> str | None:
+        """Say why no model can be trained on the labels so far; None if one can."""
+        with self.store.reading() as connection:
+            return why_no_model(connection, multi_label=self._settings.multi_label)
 
     def trainings(self) -> list[Training]:
         """Return the trainings that came to their end, oldest first."""
@@ -267,22 +280,3 @@ def _prepare(store: Store, classes: Sequence[str], given: Settings | None) -> Se
         for name in classes:
             add_class(connection, name)
     return settings
-
-
-def _check_photos(note: Path, photos: Path) -> None:
-    """Refuse a project of another folder: the same names there would be other images.
-
-    Raises:
-        InputError: Saying whose project it is.
-    """
-    try:
-        known = note.read_text(encoding="utf-8").strip()
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{note} cannot be read: remove it if the images are the same") from error
-    if known != str(photos.resolve()):
-        raise InputError(
-            f"{note.parent} is the project of {known}: choose another project folder, or remove "
-            f"{note.name} there if the images were moved"
-        )

@@ -7,16 +7,23 @@ import sqlite3
 from steepest.errors import InputError
 from steepest.labelling.project.answering import Answering, check_annotator
 from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.marks import REST_SECONDS
 from steepest.labelling.project.predictions import unpack
 from steepest.labelling.project.records import Task
 
 _MOST_AT_ONCE = 100
 
+Asked = dict[str, str | int | float]
+"""Who asks for how many samples, where, and what holds then; by their names in the queries."""
+
+# An image that could not be read a moment ago is tried again a little later; one that rests too
+# far ahead was put aside by a clock that was wrong then.
+_AWAKE = "(i.rests_until <= :now OR i.rests_until > :now + :rest)"
 # People who hold an image count like those who answered it, or it would be given out too often.
-_FREE = """i.open = 1
+_FREE = f"""i.open = 1 AND {_AWAKE}
     AND NOT EXISTS (SELECT 1 FROM current c WHERE c.image = i.number AND c.annotator = :who)
     AND NOT EXISTS (SELECT 1 FROM assignments s WHERE s.image = i.number AND s.annotator = :who)
-    AND i.votes + (SELECT count(*) FROM assignments s WHERE s.image = i.number) < :overlap"""
+    AND i.votes + (SELECT count(*) FROM assignments s WHERE s.image = i.number) < :overlap"""  # noqa: S608
 # Which table and index come first is said here: left to itself, SQLite goes through all images.
 _PICKED = f"""SELECT i.number, p.batch FROM picks p CROSS JOIN images i ON i.number = p.image
     WHERE p.batch = (SELECT max(number) FROM batches) AND {_FREE}
@@ -25,25 +32,28 @@ _BEGUN = f"""SELECT i.number, NULL AS batch FROM images i INDEXED BY images_begu
     WHERE {_FREE} AND i.votes > 0 ORDER BY i.skips, i.shuffle LIMIT 1"""  # noqa: S608
 _ANY = f"""SELECT i.number, NULL AS batch FROM images i
     WHERE {_FREE} ORDER BY i.skips, i.shuffle LIMIT 1"""  # noqa: S608
-_HELD = """SELECT i.id, s.since, s.expires, s.batch, p.rank, p.score, p.strategy, p.predicted,
+_HELD = f"""SELECT i.id, s.since, s.expires, s.batch, p.rank, p.score, p.strategy, p.predicted,
         b.version
     FROM assignments s JOIN images i ON i.number = s.image
     LEFT JOIN picks p ON p.batch = s.batch AND p.image = s.image
     LEFT JOIN batches b ON b.number = s.batch
-    WHERE s.annotator = ? AND i.missing = 0 AND i.unreadable IS NULL ORDER BY s.turn LIMIT ?"""
+    WHERE s.annotator = :who AND s.browser = :browser AND i.missing = 0 AND i.unreadable IS NULL
+    AND {_AWAKE} ORDER BY s.turn LIMIT :count"""  # noqa: S608
 
 
 class Queue(Answering):
     """Gives samples to people, each to as many as the settings say, and takes their answers."""
 
-    def next(self, annotator: str, count: int = 1) -> list[Task]:
+    def next(self, annotator: str, count: int = 1, browser: str = "") -> list[Task]:
         """Return samples that are this person's to answer, and keep them for a while.
 
-        Those that the person holds already come first, so that asking again gives the same.
+        Those that the person holds already come first, so that asking again gives the same. A
+        person at two browsers holds other samples at each.
 
         Args:
             annotator: Who asks.
             count: How many at most.
+            browser: Where.
 
         Returns:
             No more than there are; none if nothing is left for this person now.
@@ -62,28 +72,44 @@ class Queue(Answering):
                 "DELETE FROM assignments WHERE expires <= ? OR expires > ?",
                 (now, expires + settings.lease_seconds),
             )
+            asked: Asked = {
+                "who": annotator,
+                "browser": browser,
+                "count": count,
+                "overlap": settings.overlap,
+                "now": now,
+                "rest": REST_SECONDS,
+                "expires": expires,
+            }
             connection.execute(
-                "UPDATE assignments SET expires = ? WHERE annotator = ?", (expires, annotator)
+                "UPDATE assignments SET expires = :expires "
+                "WHERE annotator = :who AND browser = :browser",
+                asked,
             )
-            held = connection.execute(_HELD, (annotator, count)).fetchall()
+            held = connection.execute(_HELD, asked).fetchall()
             for _ in range(count - len(held)):
-                if not _give(connection, annotator, settings.overlap, now, expires):
+                if not _give(connection, asked, overlap=settings.overlap):
                     break
-            held = connection.execute(_HELD, (annotator, count)).fetchall()
+            held = connection.execute(_HELD, asked).fetchall()
             classes = ClassList.load(connection, multi_label=settings.multi_label)
         return [_task(row, classes) for row in held]
 
-    def release(self, annotator: str) -> None:
-        """Give back all that this person holds, for others to take."""
+    def release(self, annotator: str, browser: str | None = None) -> None:
+        """Give back all that this person holds, for others to take.
+
+        Args:
+            annotator: Who.
+            browser: Where; None is everywhere.
+        """
         check_annotator(annotator)
         with self._store.writing() as connection:
-            connection.execute("DELETE FROM assignments WHERE annotator = ?", (annotator,))
+            connection.execute(
+                "DELETE FROM assignments WHERE annotator = ? AND browser = ifnull(?, browser)",
+                (annotator, browser),
+            )
 
 
-def _give(
-    connection: sqlite3.Connection, annotator: str, overlap: int, now: float, expires: float
-) -> bool:
-    asked = {"who": annotator, "overlap": overlap}
+def _give(connection: sqlite3.Connection, asked: Asked, *, overlap: int) -> bool:
     # What one person has begun is finished before more is begun, or agreement is never known.
     for query in (_BEGUN, _PICKED, _ANY) if overlap > 1 else (_PICKED, _ANY):
         row = connection.execute(query, asked).fetchone()
@@ -92,7 +118,9 @@ def _give(
     else:
         return False
     last = connection.execute(
-        "SELECT ifnull(max(turn), 0) + 1 FROM assignments WHERE annotator = ?", (annotator,)
+        "SELECT ifnull(max(turn), 0) + 1 FROM assignments "
+        "WHERE annotator = :who AND browser = :browser",
+        asked,
     ).fetchone()[0]
     batch = row["batch"]
     if batch is None:
@@ -100,8 +128,8 @@ def _give(
         known = "SELECT max(batch) FROM picks WHERE image = ?"
         batch = connection.execute(known, (row["number"],)).fetchone()[0]
     connection.execute(
-        "INSERT INTO assignments VALUES (?, ?, ?, ?, ?, ?)",
-        (row["number"], annotator, now, expires, last, batch),
+        "INSERT INTO assignments VALUES (:image, :who, :now, :expires, :turn, :batch, :browser)",
+        {**asked, "image": row["number"], "turn": last, "batch": batch},
     )
     return True
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from steepest.errors import InputError, RunFolderError
 from steepest.labelling.project.choosing import SPREAD, pick_by_model, pick_spread
 from steepest.labelling.project.learning import Learnt, can_learn, learn, to_targets
+from steepest.labelling.project.listing import check_there, scan
 from steepest.labelling.project.picking import VALIDATION, Candidate, write_batch
 from steepest.labelling.project.predictions import pack, predicted
 from steepest.labelling.project.round import Round
@@ -58,6 +59,8 @@ def run_round(store: Store, photos: Path, token: str) -> bool:
         if claim(connection, token, time.time()) is None:
             return False
     this = Round(store, photos, token)
+    with this.progress.task("looking", 0):
+        scan(store, photos, this.settings)
     outcome = _train(this) or Outcome(pick_spread(this), SPREAD)
     _commit(this, outcome, time.monotonic() - started)
     return True
@@ -80,7 +83,7 @@ def _train(this: Round) -> Outcome | None:
     learnt = learn(squares, labels, classes, settings, this.progress)
     outcome = Outcome([], settings.strategy, learnt, labels=len(labels))
     _test(this, outcome, learnt, testing)
-    if settings.folds:
+    if this.folds:
         outcome.opinions += _cross_check(this, learning, squares)
     outcome.picks, remark = pick_by_model(this, learnt)
     if remark is not None:
@@ -130,9 +133,9 @@ def _cross_check(
     """Return what models say about labels that they were not trained on."""
     settings, classes = this.settings, len(this.classes.names)
     draws = keyed_uniform(settings.seed, "folds", [row["id"] for row in rows])[:, 0]
-    fold_of = torch.from_numpy((draws * settings.folds).astype("int64"))
+    fold_of = torch.from_numpy((draws * this.folds).astype("int64"))
     opinions = []
-    for fold in range(settings.folds):
+    for fold in range(this.folds):
         rest, here = (fold_of != fold).nonzero()[:, 0], (fold_of == fold).nonzero()[:, 0]
         labels = [rows[i]["labels"] for i in rest.tolist()]
         if not len(here) or not can_learn(labels, classes):
@@ -153,6 +156,8 @@ def _commit(this: Round, outcome: Outcome, seconds: float) -> None:
     learnt, weights, print_ = outcome.learnt, None, ""
     with this.store.reading() as connection:
         version = _next_version(connection)
+    # What is written into a folder that was moved away would stand in the way of its return.
+    check_there(this.photos, this.store)
     if learnt is not None:
         weights = f"models/version-{version:04d}.safetensors"
         save_weights(learnt.model, this.store.path.parent / weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class Round:
         self.progress = StoreProgress(store, token)
         with store.reading() as connection:
             self.settings = load_settings(connection) or Settings()
+            self.folds = max(self.settings.folds, _folds_of(connection, token))
             self.classes = ClassList.load(connection, multi_label=self.settings.multi_label)
             self.number = int(
                 connection.execute("SELECT ifnull(max(number), 0) + 1 FROM batches").fetchone()[0]
@@ -45,3 +47,9 @@ class Round:
         """Return the places that could be read, and their pixels."""
         wanted = self.settings.side if side is None else side
         return read_squares(self.store, self.photos, ids, wanted, self.settings, self.progress)
+
+
+def _folds_of(connection: sqlite3.Connection, token: str) -> int:
+    """Return how many further models were asked for with this very training."""
+    row = connection.execute("SELECT folds FROM trainings WHERE token = ?", (token,)).fetchone()
+    return 0 if row is None else int(row["folds"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 """Counts changes of the tables; a file of a later version is refused."""
 
 TABLES = (
@@ -25,7 +25,8 @@ TABLES = (
         imported INTEGER NOT NULL DEFAULT 0,
         labels TEXT,
         disputed INTEGER NOT NULL DEFAULT 0,
-        open INTEGER NOT NULL DEFAULT 1
+        open INTEGER NOT NULL DEFAULT 1,
+        rests_until REAL NOT NULL DEFAULT 0
     )""",
     "CREATE INDEX images_in_line ON images (open, skips, shuffle)",
     "CREATE INDEX images_begun ON images (skips, shuffle) WHERE open = 1 AND votes > 0",
@@ -37,6 +38,7 @@ TABLES = (
         expires REAL NOT NULL,
         turn INTEGER NOT NULL,
         batch INTEGER,
+        browser TEXT NOT NULL DEFAULT '',
         PRIMARY KEY (image, annotator)
     ) WITHOUT ROWID""",
     "CREATE INDEX assignments_held ON assignments (annotator, turn)",
@@ -105,7 +107,8 @@ TABLES = (
         weights TEXT,
         fingerprint TEXT NOT NULL DEFAULT '',
         error TEXT,
-        batch INTEGER
+        batch INTEGER,
+        folds INTEGER NOT NULL DEFAULT 0
     )""",
     """CREATE TABLE opinions (
         version INTEGER NOT NULL,
@@ -116,3 +119,15 @@ TABLES = (
     ) WITHOUT ROWID""",
 )
 """Statements that make a new project."""
+
+CHANGES: dict[int, tuple[str, ...]] = {
+    1: (
+        "ALTER TABLE images ADD COLUMN rests_until REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE assignments ADD COLUMN browser TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE trainings ADD COLUMN folds INTEGER NOT NULL DEFAULT 0",
+        # Files that could not be opened for a moment were taken for damaged ones; those that
+        # are damaged are found again.
+        "UPDATE images SET unreadable = NULL",
+    ),
+}
+"""Statements that bring a project of a version to the next one."""

@@ -14,7 +14,9 @@ from torch import Tensor
 from steepest.devices import usable_cores
 from steepest.errors import DataError
 from steepest.labelling.project.decoding import read_square
-from steepest.labelling.project.pictures import locate, mark_unreadable
+from steepest.labelling.project.marks import note_failure
+from steepest.labelling.project.passing import AccessError
+from steepest.labelling.project.pictures import locate
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 from steepest.progress import Progress
@@ -33,7 +35,9 @@ def read_squares(
     settings: Settings,
     progress: Progress,
 ) -> tuple[list[int], Tensor]:
-    """Read samples, and mark those that cannot be read.
+    """Read samples, and mark those that are damaged or gone.
+
+    Those that cannot be read at this moment are left out this time.
 
     Args:
         store: Where they are marked.
@@ -45,6 +49,9 @@ def read_squares(
 
     Returns:
         The places in ``ids`` of those that could be read [R], and pixels uint8 [R, 3, S, S].
+
+    Raises:
+        DataError: If the folder is away, or not one can be read at this moment.
     """
 
     def read(sample: str) -> npt.NDArray[np.uint8] | DataError:
@@ -55,15 +62,19 @@ def read_squares(
 
     pixels = torch.empty(len(ids), 3, side, side, dtype=torch.uint8)
     places: list[int] = []
+    refused: AccessError | None = None
     threads = min(_MOST_THREADS, usable_cores())
     with progress.task("reading", len(ids)) as step, ThreadPoolExecutor(threads) as pool:
         for place, square in enumerate(pool.map(read, ids)):
             if isinstance(square, DataError):
-                mark_unreadable(store, photos, ids[place], str(square), settings)
+                note_failure(store, photos, ids[place], square, settings)
+                refused = square if isinstance(square, AccessError) else refused
             else:
                 pixels[len(places)] = torch.from_numpy(square)
                 places.append(place)
             step.advance()
+    if refused is not None and not places:
+        raise refused
     return places, pixels[: len(places)]
 
 

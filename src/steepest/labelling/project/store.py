@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from steepest.errors import DataError, RunFolderError
-from steepest.labelling.project.schema import TABLES, VERSION
+from steepest.labelling.project.schema import CHANGES, TABLES, VERSION
 
 FILE_NAME = "labels.sqlite"
 
@@ -121,9 +121,12 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         return
     if version > VERSION:
         raise DataError(f"{path} was written by a later steepest; update steepest to open it")
-    if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+    statements = list(TABLES)
+    if version:
+        statements = [one for step in range(version, VERSION) for one in CHANGES[step]]
+    elif connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         raise DataError(f"{path} is a database of something else; choose another project folder")
-    for statement in TABLES:
+    for statement in statements:
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION:d}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
@@ -67,33 +68,42 @@ class Trainer:
             self._thread.start()
             self.consider()
 
-    def request(self, reason: str = "on demand") -> int:
+    def request(self, reason: str = "on demand", *, folds: int = 0) -> int:
         """Ask for a training on the labels so far; one that waits already is enough.
+
+        Args:
+            reason: Why.
+            folds: Further models that look for wrong labels, in this training alone; no fewer
+                than the settings say are trained.
 
         Returns:
             The number of the training.
         """
         with self._store.writing() as connection:
-            number = request(connection, reason, self._clock())
+            number = request(connection, reason, self._clock(), folds)
         self._wake.set()
         return number
 
     def consider(self, reason: str | None = None) -> None:
         """Ask for a training if the first picks are due, or a batch is finished.
 
+        It never fails: what it follows is on disk already, and the next answer asks again.
+
         Args:
             reason: Asks for one in any case, unless there is nobody to do it.
         """
         if self._thread is None:
             return
-        if reason is not None:
-            self.request(reason)
-            return
+        with contextlib.suppress(SteepestError, OSError):
+            if reason is None and self._is_due():
+                reason = "new picks are due"
+            if reason is not None:
+                self.request(reason)
+
+    def _is_due(self) -> bool:
         size = self._settings().batch_size
         with self._store.reading() as connection:
-            due = is_due(connection, size)
-        if due:
-            self.request("new picks are due")
+            return is_due(connection, size)
 
     def state(self) -> TrainingState:
         """Return what is under way, and how the last training ended."""
@@ -145,7 +155,9 @@ class Trainer:
                     continue
             except (SteepestError, OSError):
                 # No room or no memory stops trainings; answers fail on their own, and say so.
+                # What waits is tried again: nothing else would wake this thread for it.
                 self._stopping.wait(_GRACE_SECONDS)
+                continue
             self._wake.wait()
 
     def _train(self) -> None:
@@ -177,18 +189,18 @@ class Trainer:
         now = self._clock()
         with self._store.writing() as connection:
             row = connection.execute(
-                "SELECT number, reason, status FROM trainings WHERE token = ?", (token,)
+                "SELECT number, reason, status, folds FROM trainings WHERE token = ?", (token,)
             ).fetchone()
             if row is None:  # it ended before it had even begun
                 row = connection.execute(
-                    "SELECT number, reason, status FROM trainings WHERE status = 'wanted'"
+                    "SELECT number, reason, status, folds FROM trainings WHERE status = 'wanted'"
                 ).fetchone()
             if row is None or row["status"] not in ("running", "wanted"):
                 return
             fail(connection, row["number"], self._last_words(code), now)
             # Once more: the machine may have been short of memory for a moment.
             if code < 0 and row["reason"] != AGAIN:
-                request(connection, AGAIN, now)
+                request(connection, AGAIN, now, row["folds"])
 
     def _last_words(self, code: int) -> str:
         ended = f"code {code}"

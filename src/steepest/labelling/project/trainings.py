@@ -22,6 +22,7 @@ class TrainingState:
         done: How much of it, such as epochs.
         total: How much there is.
         last: The latest training that came to an end, if any.
+        model: The latest one that gave a model, if any.
         error: What went wrong in it, in one line.
     """
 
@@ -30,17 +31,28 @@ class TrainingState:
     done: int
     total: int
     last: Training | None
+    model: Training | None
     error: str | None
 
 
-def request(connection: sqlite3.Connection, reason: str, now: float) -> int:
-    """Ask for a training; one that waits already is enough."""
+def request(connection: sqlite3.Connection, reason: str, now: float, folds: int = 0) -> int:
+    """Ask for a training; one that waits already is enough.
+
+    Args:
+        connection: Within a transaction.
+        reason: Why.
+        now: What time it is.
+        folds: Further models that look for wrong labels, in this training alone.
+    """
     row = connection.execute("SELECT number FROM trainings WHERE status = 'wanted'").fetchone()
     if row is not None:
+        connection.execute(
+            "UPDATE trainings SET folds = max(folds, ?) WHERE number = ?", (folds, row["number"])
+        )
         return int(row["number"])
     added = connection.execute(
-        "INSERT INTO trainings (status, reason, requested_at) VALUES ('wanted', ?, ?)",
-        (reason, now),
+        "INSERT INTO trainings (status, reason, requested_at, folds) VALUES ('wanted', ?, ?, ?)",
+        (reason, now, folds),
     ).lastrowid
     return added or 0
 
@@ -65,13 +77,14 @@ def claim(connection: sqlite3.Connection, token: str, now: float) -> int | None:
 
 def interrupt(connection: sqlite3.Connection, now: float) -> bool:
     """Note that no training is under way any more; one that was is asked for again."""
-    changed = connection.execute(
-        "UPDATE trainings SET status = 'interrupted', finished_at = ? WHERE status = 'running'",
+    rows = connection.execute(
+        "UPDATE trainings SET status = 'interrupted', finished_at = ? WHERE status = 'running' "
+        "RETURNING folds",
         (now,),
-    ).rowcount
-    if changed:
-        request(connection, AGAIN, now)
-    return bool(changed)
+    ).fetchall()
+    for row in rows:
+        request(connection, AGAIN, now, row["folds"])
+    return bool(rows)
 
 
 def fail(connection: sqlite3.Connection, number: int, error: str, now: float) -> None:
@@ -91,11 +104,16 @@ def read_state(connection: sqlite3.Connection) -> TrainingState:
     over = connection.execute(
         "SELECT * FROM trainings WHERE status IN ('done', 'failed') ORDER BY number DESC LIMIT 1"
     ).fetchone()
+    made = connection.execute(
+        "SELECT * FROM trainings WHERE version IS NOT NULL ORDER BY version DESC LIMIT 1"
+    ).fetchone()
     last = None if over is None else to_training(over)
+    model = None if made is None else to_training(made)
     error = None if last is None else last.error
     if row is None:
-        return TrainingState("idle", "", 0, 0, last, error)
-    return TrainingState(row["status"], row["stage"], row["done"], row["total"], last, error)
+        return TrainingState("idle", "", 0, 0, last, model, error)
+    stage, done, total = row["stage"], row["done"], row["total"]
+    return TrainingState(row["status"], stage, done, total, last, model, error)
 
 
 def list_trainings(connection: sqlite3.Connection) -> list[Training]:

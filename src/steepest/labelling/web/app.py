@@ -17,7 +17,7 @@ from steepest.labelling.web import (
     picture_pages,
     progress_pages,
 )
-from steepest.labelling.web.gate import Gate
+from steepest.labelling.web.gate import Gate, browser_cookie
 from steepest.labelling.web.room import Room
 
 _STATUS: dict[type[SteepestError], int] = {InputError: 400, DataError: 500, RunFolderError: 503}
@@ -47,7 +47,7 @@ def create_app(
         InputError: If the name cannot be a person's.
     """
     app = FastAPI(title="steepest", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.room = Room(project, name, f"{cookie}-name")
+    app.state.room = Room(project, name, f"{cookie}-name", browser_cookie(cookie))
     for pages in (
         labelling_pages,
         progress_pages,
@@ -87,7 +87,7 @@ async def _explain_route(request: Request, error: Exception) -> Response:
 
 async def _explain_fault(request: Request, error: Exception) -> Response:
     del request
-    return _line(f"something went wrong here ({type(error).__name__}); nothing was changed", 500)
+    return _line(f"something went wrong here ({type(error).__name__}); try again", 500)
 
 
 def _line(text: str, status: int) -> Response:

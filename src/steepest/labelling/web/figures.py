@@ -34,6 +34,7 @@ class Figure:
         suspicious: Labels to look at again.
         people: Whether people agree with each other.
         regime: Why another strategy chose than the one asked for; None if it did not.
+        wanting: Why no model can be trained yet; None if one can.
     """
 
     counts: Counts
@@ -44,6 +45,7 @@ class Figure:
     suspicious: list[Suspicion]
     people: AnnotatorAgreement
     regime: str | None
+    wanting: str | None
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Figures:
         with self._project.store.reading() as connection:
             row = connection.execute(
                 """SELECT (SELECT max(number) FROM answers),
-                (SELECT max(number) FROM trainings WHERE status = 'done'),
+                (SELECT max(number) FROM trainings WHERE status IN ('done', 'failed')),
                 (SELECT count(*) FROM classes)"""
             ).fetchone()
         return (*row, self._project.scan, self._project.settings)
@@ -130,4 +132,5 @@ class Figures:
             statistics.suspicious(project, limit=MOST_SUSPICIOUS),
             statistics.annotator_agreement(project),
             done[-1].metrics.get("regime") if done else None,
+            project.why_no_model(),
         )

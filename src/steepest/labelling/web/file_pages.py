@@ -15,6 +15,7 @@ from steepest.errors import InputError
 from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import ImportReport
 from steepest.labelling.web.folder_zip import stream_folders, write_as_lines
+from steepest.labelling.web.kept import show_after_saving
 from steepest.labelling.web.room import Annotator, Here, Room
 
 router = APIRouter()
@@ -54,7 +55,7 @@ def export(room: Here, kind: Literal["csv", "jsonl", "zip"]) -> Response:
 
 
 @router.post("/import")
-def take_in(room: Here, who: Annotator, file: Annotated[UploadFile, File()]) -> HTMLResponse:
+def take_in(room: Here, who: Annotator, file: Annotated[UploadFile, File()]) -> Response:
     """Take labels from a file: all of them, or none if one cannot be understood."""
     name = PurePosixPath((file.filename or "").replace("\\", "/")).name
     kind = PurePosixPath(name).suffix.lower().removeprefix(".")
@@ -66,7 +67,12 @@ def take_in(room: Here, who: Annotator, file: Annotated[UploadFile, File()]) -> 
         "conflicts": report.conflicts[:_MOST_CONFLICTS],
         "name": name,
     }
-    return room.show("imported.html", values, who=who, events={"answered": True})
+
+    def show() -> Response:
+        return room.show("imported.html", values, who=who, events={"answered": True})
+
+    added = f"Taken in: {report.added} labels of {name}"
+    return show_after_saving(show, added, "the page cannot be shown")
 
 
 def _import(room: Room, name: str, kind: str, given: BinaryIO) -> ImportReport:

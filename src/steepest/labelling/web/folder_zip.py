@@ -12,7 +12,6 @@ from typing import BinaryIO
 from steepest.errors import DataError, InputError
 from steepest.labelling.project import Project
 
-_AT_ONCE = 1000
 _CHUNK_BYTES = 1 << 20
 _MOST_ENTRIES = 2_000_000
 
@@ -91,9 +90,7 @@ def write_as_lines(given: BinaryIO, path: Path) -> None:
 
 
 def _list_labels(project: Project) -> Iterator[tuple[str, str]]:
-    start = 0
-    while found := project.queue.samples(state="labelled", limit=_AT_ONCE, offset=start):
-        start += len(found)
-        for state in found:
-            for label in state.labels or ():
-                yield state.sample, label
+    # At one moment: people go on answering during a download.
+    for sample, labels in project.labels():
+        for label in labels:
+            yield sample, label

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
 import socket
 import threading
+from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,6 +24,9 @@ UPLOAD_PATH = "/import"
 MOST_BYTES = 256 << 10
 MOST_UPLOAD_BYTES = 64 << 20
 
+YEAR_SECONDS = 365 * 86_400
+_MARK_BYTES = 12
+_MARK = re.compile(r"[\w-]{16}", re.ASCII)
 _ENTRY = "open the address that `steepest label` printed, by pasting it into the address bar"
 _ELSEWHERE = f"this request came from another site and was refused; {_ENTRY}"
 _SAFETY = {
@@ -42,7 +47,8 @@ class Gate:
         app: What is behind it.
         token: Who knows it may come in.
         host: The address that is listened on; decides which names the server answers to.
-        cookie: The name under which browsers keep the token.
+        cookie: The name under which browsers keep the token. Beside it, under a name of its own,
+            each keeps a random mark that tells it from the others.
     """
 
     def __init__(
@@ -87,14 +93,16 @@ class Gate:
             return _refuse(403, f"this server does not answer to that name; {_ENTRY}")
         if not _is_own(headers, scope["method"]):
             return _refuse(403, _ELSEWHERE)
+        # Those of other programs on this machine may be malformed.
+        cookies = cookie_parser(headers.get("cookie", ""))
         given = parse_qs(scope["query_string"].decode("latin-1")).get(TOKEN)
         if given is not None and scope["path"] == "/":
-            return self._enter(given[-1])
-        if not self._is_token(_read_cookie(headers.get("cookie", ""), self._cookie)):
+            return self._enter(given[-1], cookies)
+        if not self._is_token(cookies.get(self._cookie, "")):
             return _refuse(403, f"no valid token; {_ENTRY}")
         return _check_size(scope["path"], headers)
 
-    def _enter(self, given: str) -> Response:
+    def _enter(self, given: str, cookies: Mapping[str, str]) -> Response:
         with self._guard:
             ticket = next((t for t in self._tickets if _same(t, given)), None)
             self._tickets.discard(ticket or "")
@@ -102,6 +110,9 @@ class Gate:
             return _refuse(403, f"this token is not valid any more; {_ENTRY}")
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        name = browser_cookie(self._cookie)
+        mark = read_mark(cookies.get(name)) or secrets.token_urlsafe(_MARK_BYTES)
+        answer.set_cookie(name, mark, max_age=YEAR_SECONDS, httponly=True, samesite="strict")
         answer.headers["cache-control"] = "no-store"
         return answer
 
@@ -121,6 +132,16 @@ class Gate:
         except ValueError:
             return False
         return address.is_loopback or not is_loopback(self._host)
+
+
+def browser_cookie(cookie: str) -> str:
+    """Return the name under which a browser keeps what tells it from others."""
+    return f"{cookie}-browser"
+
+
+def read_mark(kept: str | None) -> str:
+    """Return what tells a browser from others; nothing if it is not one of our marks."""
+    return kept if kept is not None and _MARK.fullmatch(kept) else ""
 
 
 def is_loopback(host: str) -> bool:
@@ -162,11 +183,6 @@ def _check_size(path: str, headers: Headers) -> Response | None:
 def _same(right: str, given: str) -> bool:
     """Compare without telling by the time it takes how much is right."""
     return hmac.compare_digest(right.encode(), given.encode("utf-8", "surrogatepass"))
-
-
-def _read_cookie(header: str, name: str) -> str:
-    """Return a cookie; those of other programs on this machine may be malformed."""
-    return cookie_parser(header).get(name, "")
 
 
 def _refuse(status: int, line: str) -> Response:

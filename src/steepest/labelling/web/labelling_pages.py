@@ -10,9 +10,10 @@ from fastapi.responses import HTMLResponse, Response
 
 from steepest.errors import InputError
 from steepest.labelling.project import Answer, Pick, Prediction, Task
+from steepest.labelling.web.kept import show_after_saving
 from steepest.labelling.web.list_pages import Before
 from steepest.labelling.web.progress_pages import panel_values
-from steepest.labelling.web.room import Annotator, Here, Room, Visitor
+from steepest.labelling.web.room import Annotator, Browser, Here, Room, Visitor
 
 router = APIRouter()
 
@@ -44,26 +45,27 @@ class Why:
 
 
 @router.get("/")
-def desk(room: Here, who: Visitor) -> HTMLResponse:
+def desk(room: Here, who: Visitor, browser: Browser) -> HTMLResponse:
     """Show one image, or ask for a name."""
     if who is None:
         return room.show("name.html", {"page": "name"})
-    values = {"page": "one", **_next_values(room, who), **panel_values(room)}
+    values = {"page": "one", **_next_values(room, who, browser), **panel_values(room)}
     return room.show("desk.html", values, who=who)
 
 
 @router.get("/task")
-def task(room: Here, who: Annotator) -> HTMLResponse:
+def task(room: Here, who: Annotator, browser: Browser) -> HTMLResponse:
     """Show the image that waits for this person."""
-    return room.show("task_part.html", _next_values(room, who), who=who)
+    return room.show("task_part.html", _next_values(room, who, browser), who=who)
 
 
 @router.get("/grid")
-def grid(room: Here, who: Annotator) -> HTMLResponse:
+def grid(room: Here, who: Annotator, browser: Browser) -> HTMLResponse:
     """Show many images side by side."""
-    tasks = room.project.queue.next(who, GRID)
+    tasks, away = _look_ahead(room, who, browser, GRID)
     cells = [{"sample": t.sample, "why": why_of_task(t), "labels": None} for t in tasks]
-    return room.show("grid.html", {"page": "grid", "cells": cells}, who=who)
+    values = {"page": "grid", "cells": cells, "away": away, "counts": room.project.progress()}
+    return room.show("grid.html", values, who=who)
 
 
 @router.get("/again")
@@ -96,53 +98,74 @@ def sample(
 def answer(
     room: Here,
     who: Annotator,
+    browser: Browser,
     sample: Sample,
     label: Annotated[list[str], Form(default_factory=list)],
     view: View = "one",
 ) -> Response:
     """Take an answer; it is on disk before anything is said about it."""
     given = room.project.queue.answer(who, sample, label)
-    return _go_on(room, who, given, view)
+    return _go_on(room, who, browser, given, view)
 
 
 @router.post("/skip")
-def skip(room: Here, who: Annotator, sample: Sample, view: View = "one") -> Response:
+def skip(
+    room: Here, who: Annotator, browser: Browser, sample: Sample, view: View = "one"
+) -> Response:
     """Take a refusal."""
-    return _go_on(room, who, room.project.queue.skip(who, sample), view)
+    return _go_on(room, who, browser, room.project.queue.skip(who, sample), view)
 
 
 @router.post("/undo")
-def undo(room: Here, who: Annotator, view: View = "one") -> Response:
+def undo(room: Here, who: Annotator, browser: Browser, view: View = "one") -> Response:
     """Take back this person's last answer, and show the sample again."""
-    taken = room.project.queue.undo(who)
+    taken = room.project.queue.undo(who, browser)
     if taken is None:
         raise InputError("there is nothing to take back")
     if view != "one":
         return Response(status_code=204, headers={"HX-Redirect": _LISTS.get(view, "/grid")})
-    values = _next_values(room, who, notice=f"Taken back: {taken.sample}")
-    # An undone relabel leaves the sample answered: it is not the next one, so show it on purpose.
-    if room.project.queue.answer_of(who, taken.sample) is not None:
-        values = {**again_values(room, who, taken.sample, "one"), "notice": values["notice"]}
-    return room.show("task_part.html", values, who=who, events={"answered": True})
+    notice = f"Taken back: {taken.sample}"
+
+    def show() -> Response:
+        values = _next_values(room, who, browser, notice=notice)
+        # An undone relabel leaves the sample answered: it is not the next one, so show it on
+        # purpose.
+        if room.project.queue.answer_of(who, taken.sample) is not None:
+            values = {**again_values(room, who, taken.sample, "one"), "notice": notice}
+        return room.show("task_part.html", values, who=who, events={"answered": True})
+
+    return show_after_saving(show, notice, "it cannot be shown", view=view)
 
 
-def _go_on(room: Room, who: str, given: Answer, view: str) -> Response:
+def _go_on(room: Room, who: str, browser: str, given: Answer, view: str) -> Response:
+    """Show what follows an answer that is on disk; no error may look as if it were not."""
     if view in _LISTS:
         return Response(status_code=204, headers={"HX-Redirect": _LISTS[view]})
-    if view == "grid":
-        why = why_of_answer(room, given)
-        cell = {"sample": given.sample, "why": why, "labels": given.labels, "answer": given}
-        return room.show("cell.html", {"cell": cell}, who=who, events={"answered": True})
-    return room.show(
-        "task_part.html", _next_values(room, who, last=given), who=who, events={"answered": True}
-    )
+
+    def show() -> Response:
+        if view == "grid":
+            why = why_of_answer(room, given)
+            cell = {"sample": given.sample, "why": why, "labels": given.labels, "answer": given}
+            return room.show("cell.html", {"cell": cell}, who=who, events={"answered": True})
+        values = _next_values(room, who, browser, last=given)
+        return room.show("task_part.html", values, who=who, events={"answered": True})
+
+    saved, failing = f"Saved: {given.sample}", "the next image cannot be shown"
+    return show_after_saving(show, saved, failing, view=view)
+
+
+def _look_ahead(room: Room, who: str, browser: str, count: int) -> tuple[list[Task], bool]:
+    """Return what comes next, and whether the whole folder is away: then nothing does."""
+    tasks = room.project.queue.next(who, count, browser)
+    away = bool(tasks) and room.project.pictures.is_away(tasks[0].sample)
+    return ([] if away else tasks), away
 
 
 def _next_values(
-    room: Room, who: str, *, last: Answer | None = None, notice: str = ""
+    room: Room, who: str, browser: str, *, last: Answer | None = None, notice: str = ""
 ) -> dict[str, object]:
     """Return what is said about the sample that comes next."""
-    tasks = room.project.queue.next(who, AHEAD)
+    tasks, away = _look_ahead(room, who, browser, AHEAD)
     values: dict[str, object] = {
         "view": "one",
         "task": tasks[0].sample if tasks else None,
@@ -156,7 +179,7 @@ def _next_values(
         "notice": notice,
     }
     if not tasks:
-        values["counts"] = room.project.progress()
+        values |= {"counts": room.project.progress(), "away": away}
     return values
 
 

@@ -8,23 +8,24 @@ from fastapi import APIRouter, Form
 from fastapi.responses import Response
 
 from steepest.labelling.project.answering import check_annotator
-from steepest.labelling.web.room import Annotator, Here, Visitor, keep_name
+from steepest.labelling.web.gate import YEAR_SECONDS
+from steepest.labelling.web.room import Annotator, Browser, Here, Visitor, keep_name
 
 router = APIRouter()
 
-_YEAR_SECONDS = 365 * 86_400
-
 
 @router.post("/name")
-def name(room: Here, before: Visitor, name: Annotated[str, Form(max_length=200)]) -> Response:
+def name(
+    room: Here, before: Visitor, browser: Browser, name: Annotated[str, Form(max_length=200)]
+) -> Response:
     """Remember who labels in this browser; what was held under another name is given back."""
     name = name.strip()
     check_annotator(name)
     if before is not None and before != name:
-        room.project.queue.release(before)
+        room.project.queue.release(before, browser)
     answer = Response(status_code=204, headers={"HX-Redirect": "/"})
     answer.set_cookie(
-        room.cookie, keep_name(name), max_age=_YEAR_SECONDS, httponly=True, samesite="strict"
+        room.cookie, keep_name(name), max_age=YEAR_SECONDS, httponly=True, samesite="strict"
     )
     return answer
 

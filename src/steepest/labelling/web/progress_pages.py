@@ -13,6 +13,7 @@ from steepest.labelling.web.room import Annotator, Here, Room
 router = APIRouter()
 
 TARGET_PERCENT = 90.0
+_CHECKING_MODELS = 3
 Target = Annotated[float, Query(gt=0, lt=100)]
 
 
@@ -52,7 +53,5 @@ def figures(room: Here, who: Annotator, target: Target = TARGET_PERCENT) -> HTML
 @router.post("/train")
 def train(room: Here, who: Annotator, *, check: Annotated[bool, Form()] = False) -> Response:
     """Ask for a training, or for one that also looks at every label."""
-    if check:
-        room.project.change_settings(folds=max(3, room.project.settings.folds))
-    room.project.trainer.request(f"asked for by {who}")
+    room.project.trainer.request(f"asked for by {who}", folds=_CHECKING_MODELS if check else 0)
     return Response(status_code=204, headers={"HX-Trigger": "answered"})

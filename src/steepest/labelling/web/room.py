@@ -19,6 +19,7 @@ from steepest.errors import InputError
 from steepest.labelling.project import Project
 from steepest.labelling.project.answering import check_annotator
 from steepest.labelling.web.figures import Figures
+from steepest.labelling.web.gate import read_mark
 from steepest.labelling.web.words import FILTERS
 
 HOME = Path(__file__).parent
@@ -55,12 +56,14 @@ class Room:
         project: The project; it stays the caller's to close.
         name: Who labels, unless the browser says otherwise.
         cookie: The name under which browsers keep who labels.
+        browser_cookie: The name under which they keep what tells them from each other.
         figures: What is shown about the work so far.
     """
 
     project: Project
     name: str | None = None
     cookie: str = "steepest-name"
+    browser_cookie: str = "steepest-browser"
     figures: Figures = field(init=False)
 
     def __post_init__(self) -> None:
@@ -163,6 +166,14 @@ async def annotator_of(who: Annotated[str | None, Depends(visitor_of)]) -> str:
 
 Visitor = Annotated[str | None, Depends(visitor_of)]
 Annotator = Annotated[str, Depends(annotator_of)]
+
+
+async def browser_of(request: Request, room: Here) -> str:
+    """Return what tells a browser from others under the same name."""
+    return read_mark(request.cookies.get(room.browser_cookie))
+
+
+Browser = Annotated[str, Depends(browser_of)]
 
 
 def keep_name(name: str) -> str:

@@ -21,6 +21,7 @@ from steepest.labelling.web.gate import TOKEN
 USUAL_PORT = 8433
 _PATIENCE_SECONDS = 3
 _MOST_AT_ONCE = 500
+_BACKLOG = 2048
 
 
 def listen(host: str, port: int | None) -> socket.socket:
@@ -122,6 +123,8 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        # A port that is bound and not listened on may still be bound by others.
+        listener.listen(_BACKLOG)
     except BaseException:
         listener.close()
         raise

@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 
 from steepest.labelling.project.picking import VALIDATION
 
-_STAGES = {"reading": "reading images", "train": "training", "": "starting"}
+_STAGES = {
+    "looking": "looking for images",
+    "reading": "reading images",
+    "train": "training",
+    "": "starting",
+}
 
 
 def percent(share: float | None) -> str:

@@ -1,0 +1,54 @@
+"""Projects of an earlier version are brought up to date when they are opened."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from small_project import make_names, open_project
+
+from steepest.labelling.project.schema import VERSION
+from steepest.labelling.project.store import FILE_NAME
+
+
+@pytest.fixture
+def old(tmp_path):
+    """Make a project as the first version left it, with an image that was taken for damaged."""
+    photos = make_names(tmp_path / "photos", 4)
+    with open_project(photos) as project:
+        project.queue.answer("ann", "red-000.png", ["red"])
+        project.queue.next("ann")
+    file = sqlite3.connect(photos / ".steepest" / FILE_NAME)
+    for table, column in (
+        ("images", "rests_until"),
+        ("assignments", "browser"),
+        ("trainings", "folds"),
+    ):
+        file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+    file.execute("UPDATE images SET unreadable = 'x', open = 0 WHERE id = 'blue-002.png'")
+    file.execute("PRAGMA user_version = 1")
+    file.commit()
+    file.close()
+    return photos
+
+
+def test_an_old_project_goes_on_with_all_its_answers(old):
+    with open_project(old) as project:
+        assert project.queue.label_of("red-000.png").labels == ("red",)
+        assert len(project.queue.next("ann", 9)) == 3
+        assert project.progress().unreadable == 0
+        project.trainer.request(folds=3)
+
+
+def test_the_columns_of_old_and_new_projects_stand_in_the_same_order(old, tmp_path):
+    new = make_names(tmp_path / "new", 1)
+    found = []
+    for photos in (old, new):
+        open_project(photos).close()
+        file = sqlite3.connect(photos / ".steepest" / FILE_NAME)
+        assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        tables = ("images", "assignments", "trainings")
+        columns = [file.execute(f"PRAGMA table_info({table})").fetchall() for table in tables]
+        found.append([[(row[1], row[2]) for row in rows] for rows in columns])
+        file.close()
+    assert found[0] == found[1]
