@@ -142,7 +142,9 @@ def _headline(load: WorkloadResult | None) -> str:
         return ours.status
     others = [m for m in load.measurements if m.contender not in _NOT_NORMS and m.time_ratio]
     best = min(others, key=lambda m: m.time_ratio or 0, default=None)
-    peer = "" if best is None else f" ({best.contender} {best.time_ratio:.2f})"
+    # Where but one other way was run, it is no winner.
+    alone = " alone" if len(others) == 1 else ""
+    peer = "" if best is None else f" ({best.contender}{alone} {best.time_ratio:.2f})"
     return f"**{ours.time_ratio:.2f}**, {_number(ours.memory_ratio, '.2f')}{peer}"
 
 

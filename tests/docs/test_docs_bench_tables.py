@@ -56,8 +56,12 @@ def test_the_headline_is_ours_beside_the_quickest_other_way(tmp_path):
     RESULT.save(tmp_path / "gradnorm-cpu.json")
     text = performance(tmp_path)
     assert rows(text)[0] == ["model", "CPU, 1 thread, fp32"]
-    assert rows(text)[2] == ["`small-cnn`", "**0.90**, 0.50 (loop 2.00)"]
+    assert rows(text)[2] == ["`small-cnn`", "**0.90**, 0.50 (loop alone 2.00)"]
     assert "Measured on: A CPU, torch 2.13.0." in text
+    slower = replace(LOOP, contender="vmap", time_ratio=3.0)
+    both = replace(LOAD, measurements=(*LOAD.measurements, slower))
+    replace(RESULT, workloads=(both,)).save(tmp_path / "gradnorm-cpu.json")
+    assert rows(performance(tmp_path))[2][1] == "**0.90**, 0.50 (loop 2.00)"
 
 
 def test_files_of_equal_conditions_share_a_column_unless_they_overlap(tmp_path):
