@@ -110,6 +110,19 @@ def choices(cold: Comparison | None = None) -> str:
     return table((*header, "% of its choice that entropy makes too"), rows)
 
 
+def spread(comparison: Comparison | None = None) -> str:
+    """Ways to spread picks over features or by chance, beside the plain top of each criterion."""
+    comparison = comparison or read("findings/spread")
+    columns = [
+        told_together([difference(comparison, name, other) for name in comparison.compared])
+        for other in (OURS, "entropy")
+    ]
+    labels = [_label(comparison, name) for name in comparison.compared]
+    means = [_spread(areas(comparison, name)) for name in comparison.compared]
+    header = ("strategy", "AUBC", "less `entropy-gradnorm`", "less `entropy`")
+    return table(header, zip(labels, means, *columns, strict=True))
+
+
 def against_random(found: Mapping[str, Comparison]) -> str:
     """Each strategy less random, one column for each comparison; a column is one family."""
     names = list(dict.fromkeys(name for one in found.values() for name in one.compared))
@@ -224,6 +237,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "findings starts": starts,
     "findings criteria": criteria,
     "findings choices": choices,
+    "findings spread": spread,
     "findings weak": weak,
     "findings noise": noise,
     "findings classes": classes,
@@ -247,7 +261,7 @@ def _label(comparison: Comparison, name: str) -> str:
     variant = comparison.variants.get(name, {})
     options = ", ".join(f"{k} = {v}" for k, v in (variant.get("options") or {}).items())
     shown = f"`{variant.get('name', name)}`"
-    return f"{shown}, {options}" if name != variant.get("name", name) else shown
+    return f"{shown}, {options}" if options and name != variant.get("name", name) else shown
 
 
 def _first_model(part: Setting) -> tuple[object, ...]:
