@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from largest import Largest
 from torch import nn
 
 import steepest
 from steepest.gradnorm import clock as clocks
+from steepest.gradnorm import reference_norms
+from steepest.gradnorm import routes as choices
 from steepest.gradnorm.clock import StopWatch
+from steepest.gradnorm.routes import Routes
 
 
 class Time:
@@ -158,3 +162,61 @@ def test_autotuning_changes_the_route_but_not_the_result(monkeypatch, tmp_path):
         winners[key] = "patches"
     (tmp_path / "routes.json").write_text(json.dumps(winners), encoding="utf-8")
     torch.testing.assert_close(steepest.gradient_norms(model, x, autotune=True), plain)
+
+
+def out_of_memory() -> torch.Tensor:
+    raise torch.OutOfMemoryError("out of memory")
+
+
+def test_a_route_for_which_memory_runs_out_loses(time, path):
+    routes = {"a": out_of_memory, **time.routes(b=3, c=2)}
+    assert StopWatch(path).fastest("layer", routes) == "c"
+
+
+def test_memory_that_runs_out_for_every_route_is_passed_on_and_not_remembered(time, path):
+    with pytest.raises(torch.OutOfMemoryError):
+        StopWatch(path).fastest("layer", {"a": out_of_memory, "b": out_of_memory})
+    assert not path.exists()
+
+
+def test_other_errors_of_a_route_are_passed_on(time, path):
+    def broken():
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        StopWatch(path).fastest("layer", {"a": broken, **time.routes(b=1)})
+
+
+@pytest.mark.parametrize(
+    ("costs", "scratch", "tried"),
+    [
+        ({"a": 1.0, "b": 8.0, "c": 9.0}, {}, {"a", "b"}),
+        ({"a": 1.0, "b": 2.0, "c": 3.0}, {"a": 101, "b": 100}, {"b", "c"}),
+        ({"a": 1.0, "b": 10.0, "c": 20.0}, {"a": 101}, {"b", "c"}),
+        ({"a": 1.0, "b": 2.0}, {"a": 101, "b": 102}, {"a", "b"}),
+        ({"a": 1.0, "b": 9.0}, {}, set()),
+    ],
+)
+def test_hopeless_routes_are_not_tried(monkeypatch, time, path, costs, scratch, tried):
+    monkeypatch.setattr(choices, "CHUNK_FLOATS", 100)
+    seconds = {"a": 3, "b": 1, "c": 2}
+
+    def run(name):
+        return time.route(name, seconds[name])()
+
+    picked = Routes(StopWatch(path)).pick("layer", costs, run, scratch)
+    assert set(time.runs) == tried
+    assert picked == min(tried or {"a"}, key=seconds.__getitem__)
+
+
+def test_autotuning_keeps_within_the_scratch_space(monkeypatch, tmp_path):
+    monkeypatch.setenv("STEEPEST_CACHE", str(tmp_path))
+    monkeypatch.setattr(choices, "CHUNK_FLOATS", 20_000)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Conv2d(4, 4, 3), nn.Flatten(1))
+    model = nn.Sequential(model, nn.Linear(4 * 16 * 16, 3)).double().eval()
+    x = torch.randn(3, 1, 20, 20).double()
+    with Largest() as seen:
+        found = steepest.gradient_norms(model, x, autotune=True)
+    assert seen.numbers <= 20_000, seen.operator
+    torch.testing.assert_close(found, reference_norms(model, x))

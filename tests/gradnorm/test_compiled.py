@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from nets import Mixed, Reused, Transformer, sequences, vectors
 from test_explain import Hidden
 from torch import Tensor, nn
+from torch._inductor.exc import InductorError
 
 import steepest
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm import GradientNorms
+from steepest.gradnorm import GradientNorms, reference_norms
 from steepest.gradnorm.engine import Engine
 
 
@@ -203,6 +208,49 @@ def test_a_batch_whose_sums_cancel_is_measured_by_the_engine(programs, monkeypat
     assert len(programs) == 1
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        InductorError(RuntimeError("no C++ compiler"), lambda: None),
+        FileNotFoundError("g++"),
+        ImportError("triton"),
+    ],
+)
+def test_without_a_compiler_the_engine_measures(monkeypatch, error):
+    asked = []
+
+    def compile_later(_program, **_options):
+        def first_run(*_tensors):
+            asked.append(1)
+            raise error
+
+        return first_run
+
+    monkeypatch.setattr(torch, "compile", compile_later)
+    model = tiny().double()
+    norms = GradientNorms(model, compiled=True)
+    for _ in range(3):
+        x = vectors(5).double()
+        torch.testing.assert_close(norms(x), reference_norms(model, x))
+    assert len(asked) == 1
+
+
+def test_memory_that_runs_out_in_a_program_is_not_taken_for_a_lack_of_compilers(monkeypatch):
+    def compile_greedily(program, **_options):
+        def run(*tensors):
+            if len(tensors[0]) > 2:
+                raise torch.OutOfMemoryError("out of memory")
+            return program(*tensors)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", compile_greedily)
+    model, x = tiny(), vectors(5)
+    with pytest.raises(InputError, match="do not fit into memory"):
+        GradientNorms(model, compiled=True)(x)
+    check(GradientNorms(model, compiled=True, microbatch="auto"), model, x)
+
+
 def test_the_model_is_left_as_found(programs):
     model, x = tiny(), vectors(5)
     model[0].bias.requires_grad_(requires_grad=False)
@@ -228,3 +276,18 @@ def test_a_real_compiler_gives_the_same():
     with torch.no_grad():
         model[0].weight.mul_(2)
     check(norms, model, x)
+
+
+@pytest.mark.slow
+def test_a_machine_without_a_compiler_measures_all_the_same(tmp_path):
+    code = """
+import torch
+from torch import nn
+from steepest.gradnorm import GradientNorms, reference_norms
+torch.manual_seed(0)
+model, x = nn.Linear(6, 4).double().eval(), torch.randn(5, 6).double()
+torch.testing.assert_close(GradientNorms(model, compiled=True)(x), reference_norms(model, x))
+"""
+    missing = {"CXX": str(tmp_path / "none"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, env={**os.environ, **missing}, check=True, timeout=300)

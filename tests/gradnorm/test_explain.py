@@ -83,6 +83,24 @@ def test_a_function_without_a_rule_is_said_to_run_sample_by_sample(found):
     assert found.layers[-1].route == "closed form"
 
 
+def test_every_use_of_a_shared_weight_has_the_route_on_which_all_are_added():
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.head = nn.Embedding(7, 4), nn.Linear(4, 7)
+            self.again = nn.Linear(4, 4, bias=False)
+            self.head.weight = self.words.weight
+
+        def forward(self, ids: Tensor) -> Tensor:
+            y = self.words(ids).mean(1)
+            return self.head(self.again(self.again(self.again(y).tanh()).tanh()))
+
+    torch.manual_seed(0)
+    found = explain(Tied().eval(), torch.randint(7, (5, 3)))
+    assert [layer.function for layer in found.layers] == ["embedding", *["linear"] * 4]
+    assert [layer.route for layer in found.layers] == ["instantiate"] * 5
+
+
 def test_shapes_are_those_of_the_batch(found):
     assert found.layers[0].returned == ((5, 4, 6),)
     assert found.layers[-1].returned == ((5, 3),)
@@ -150,6 +168,15 @@ def test_losses_of_any_kind_that_need_no_labels_can_be_explained():
         assert layer.function == "linear"
     with pytest.raises(InputError, match="needs targets"):
         explain(model, x, "cross-entropy")
+
+
+def test_losses_with_labels_can_be_explained_with_them():
+    torch.manual_seed(0)
+    model, x, labels = nn.Linear(4, 3).eval(), torch.randn(4, 4), torch.arange(4) % 3
+    (layer,) = explain(model, x, "cross-entropy", targets=labels).layers
+    assert layer.route == "closed form"
+    with pytest.raises(InputError, match="3 targets for 4 samples"):
+        explain(model, x, "cross-entropy", targets=labels[:3])
 
 
 def test_the_model_is_left_as_found():

@@ -107,6 +107,16 @@ def test_what_fitted_is_remembered_for_the_next_batch(free):
     assert model.notes.refused == []
 
 
+def test_a_small_first_batch_does_not_make_the_next_ones_small(free):
+    model = make()
+    norms = GradientNorms(model, microbatch="auto")
+    norms(samples(1))
+    model.notes.seen = []
+    x = samples(50)
+    torch.testing.assert_close(norms(x), steepest.gradient_norms(make(), x), rtol=1e-5, atol=0)
+    assert list(range(50)) in model.notes.seen
+
+
 def test_targets_go_with_their_samples(free):
     x, targets = samples(20), torch.arange(20) % 3
     whole = steepest.gradient_norms(make(), x, "cross-entropy", targets=targets)
@@ -194,7 +204,7 @@ def test_the_more_memory_is_free_the_more_samples_fit(free):
     assert found == sorted(found)
     assert found[0] == 1
     assert 1 < found[1] < found[2] < 40
-    assert found[-1] == 40
+    assert found[-1] > 40
 
 
 @pytest.mark.parametrize("microbatch", [0, -3, 2.0, "all", True])

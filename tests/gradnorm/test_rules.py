@@ -103,8 +103,8 @@ def prefer(route):
     """Take one route wherever it can be taken."""
     honest = routes.Routes.pick
 
-    def pick(self, key, costs, run=None):
-        return honest(self, key, {route: 0.0} if route in costs else costs, run)
+    def pick(self, key, costs, *rest):
+        return honest(self, key, {route: 0.0} if route in costs else costs, *rest)
 
     return pick
 

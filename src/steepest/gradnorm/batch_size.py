@@ -25,15 +25,14 @@ def samples_that_fit(engine: Engine, inputs: Inputs) -> int:
 
     Args:
         engine: Will measure them.
-        inputs: N samples.
+        inputs: Samples like those to come; only the first is looked at.
 
     Returns:
-        At least 1, at most N.
+        At least 1; may be more than were given.
     """
-    total = batches.count(inputs)
     needed = _ROOM * bytes_kept(engine, batches.take(inputs, slice(0, 1)))
     fit = int(_SHARE * free_bytes(engine.device) / max(1.0, needed))
-    return max(1, min(fit, total, _MOST.get(engine.device.type, 64)))
+    return max(1, min(fit, _MOST.get(engine.device.type, 64)))
 
 
 def bytes_kept(engine: Engine, inputs: Inputs) -> int:

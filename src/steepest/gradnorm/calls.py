@@ -10,6 +10,8 @@ import torch
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
+from steepest.gradnorm.cells import CELLS
+
 _NESTS = (list, tuple, dict)
 
 
@@ -60,11 +62,14 @@ def transforms_active() -> bool:
 
 
 def opened(func: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return a function of ``torch.nn.functional`` such that the calls inside it are seen.
+    """Return a function such that the calls inside it are seen; None if that cannot be had.
 
-    These functions first ask whether somebody watches, and if so hand themselves over as a whole.
-    The same code with an answer of no goes on to what it is made of, which is then watched.
+    Functions of ``torch.nn.functional`` first ask whether somebody watches, and if so hand
+    themselves over as a whole. The same code with an answer of no goes on to what it is made of,
+    which is then watched. Recurrent cells are put together anew.
     """
+    if func in CELLS:
+        return CELLS[func]
     if not isinstance(func, FunctionType) or func.__globals__ is not vars(F):
         return None
     asks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from steepest.errors import InputError
 from steepest.files import write_atomically
+from steepest.memory import is_out_of_memory
 
 _ROUNDS = 3
 
@@ -35,13 +36,7 @@ class StopWatch:
         full = f"{_machine()} {key} {'/'.join(sorted(routes))}"
         known = self._winners.get(full, "")
         if known not in routes:
-            best = dict.fromkeys(routes, float("inf"))
-            for turn in range(_ROUNDS + 1):
-                for name, run in routes.items():
-                    seconds = _seconds(run)
-                    if turn:  # The first round warms up.
-                        best[name] = min(best[name], seconds)
-            known = min(best, key=best.__getitem__)
+            known = _raced(routes)
             self._winners[full] = known
             self._write()
         return known
@@ -53,6 +48,27 @@ class StopWatch:
         # Without a place to keep them, the winners are known to this process alone.
         with contextlib.suppress(InputError):
             write_atomically(self.path, text)
+
+
+def _raced(routes: Mapping[str, Callable[[], Tensor]]) -> str:
+    """Return the fastest of several rounds; a route for which memory runs out loses.
+
+    Raises:
+        The error of the last route, if memory runs out for all of them.
+    """
+    best = dict.fromkeys(routes, float("inf"))
+    for turn in range(_ROUNDS + 1):
+        for name in list(best):
+            try:
+                seconds = _seconds(routes[name])
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error) or len(best) == 1:
+                    raise
+                del best[name]
+                continue
+            if turn:  # The first round warms up.
+                best[name] = min(best[name], seconds)
+    return min(best, key=best.__getitem__)
 
 
 def _seconds(run: Callable[[], Tensor]) -> float:

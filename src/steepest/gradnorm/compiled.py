@@ -15,6 +15,7 @@ from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import Loss, resolve
 from steepest.gradnorm.state import state_of
+from steepest.memory import is_out_of_memory
 
 Program = Callable[..., tuple[Tensor, Tensor]]
 """Takes the tensors of a batch; returns squared norms [N, P] and whether sums cancelled."""
@@ -70,7 +71,7 @@ class Compiled:
     def _program(
         self, inputs: Inputs, targets: Tensor | None, tensors: list[Tensor]
     ) -> Program | None:
-        """Trace, compile and record the measurement of a batch; None if it cannot be traced."""
+        """Trace, compile and record the measurement of a batch; None if that is not possible."""
         losses = resolve(self._loss, targets, batches.count(inputs))
         # Makes the plan, and shows what cancels.
         outputs, _ = self._engine.squared_norms(inputs, losses)
@@ -94,10 +95,22 @@ class Compiled:
             return None  # The model asks for values on its way, or does what cannot be watched.
         traced.graph.eliminate_dead_code()
         traced.recompile()
+        return _compiled(traced, tensors, self._engine.device)
+
+
+def _compiled(traced: Program, tensors: list[Tensor], device: torch.device) -> Program | None:
+    """Return a traced program compiled; None where there is no compiler for it."""
+    try:
         compiled = torch.compile(traced, dynamic=False, fullgraph=True)
-        if self._engine.device.type == "cuda":
+        if device.type == "cuda":
             return _Recorded(compiled, tensors)
-        return torch.no_grad()(compiled)
+        program: Program = torch.no_grad()(compiled)
+        program(*tensors)  # Compilers start to work when a program is first run.
+    except (RuntimeError, OSError, ImportError) as error:
+        if is_out_of_memory(error):
+            raise
+        return None
+    return program
 
 
 class _Recorded:

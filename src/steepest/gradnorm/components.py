@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.gradnorm.routes import Routes, chunks
-from steepest.gradnorm.shares import Share, squares_of_sum
+from steepest.gradnorm.shares import Share, squares_of_sum, sum_of_gradients
 from steepest.gradnorm.sources import Source, spans_are_disjoint
 
 Squares = dict[nn.Parameter, Tensor]
@@ -53,8 +53,7 @@ class Component:
         floats = sum(source.tensor.numel() for source in self.sources)
         parts: dict[nn.Parameter, list[Tensor]] = defaultdict(list)
         for rows in chunks(samples, floats):
-            built = {s: torch.stack([f.dense(rows) for f in found]).sum(0)
-                     for s, found in shares.items()}  # fmt: skip
+            built = {s: sum_of_gradients(found, rows) for s, found in shares.items()}
             for source in reversed(self.sources):
                 if source in built and source.parameter is None:
                     for parent, gradients in _passed_on(source, built.pop(source)):
@@ -83,8 +82,15 @@ def _passed_on(source: Source, gradients: Tensor) -> Iterable[tuple[Source, Tens
             yield parent, torch.stack(column)
 
 
-def group(sources: Iterable[Source]) -> dict[Source, Component]:
-    """Put sources into one component that share a parameter."""
+def group(
+    sources: Iterable[Source], together: Iterable[list[Source]] = ()
+) -> dict[Source, Component]:
+    """Put sources into one component that share a parameter.
+
+    Args:
+        sources: In the order in which they came to be.
+        together: Sources that are to be in one component all the same.
+    """
     found: dict[Source, Component] = {}
     by_root: dict[nn.Parameter, Component] = {}
     for source in sources:
@@ -97,6 +103,11 @@ def group(sources: Iterable[Source]) -> dict[Source, Component]:
         component.sources.append(source)
         found[source] = component
         by_root.update({root: component for one in component.sources for root in one.roots()})
+    for joined in together:
+        first, *rest = dict.fromkeys(found[source] for source in joined)
+        for other in rest:
+            first.sources.extend(other.sources)
+            found.update(dict.fromkeys(other.sources, first))
     for component in set(found.values()):
         component.sources.sort(key=lambda source: source.step)
     return found

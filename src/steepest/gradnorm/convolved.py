@@ -40,7 +40,8 @@ class Convolved(Share):
         costs = self._costs(fused=routes.fused(self._x, self._g))
         key = f"convolution {self._geometry} {list(self._x.shape[1:])} {list(self._g.shape[1:])}"
         key = f"{key} {self._x.dtype} {self._x.device.type}"
-        route = routes.pick(key, costs, lambda name: self._by(name, routes))
+        scratch = {name: self._scratch(name) for name in costs}
+        route = routes.pick(key, costs, lambda name: self._by(name, routes), scratch)
         return self._by(route, routes)
 
     def dense(self, rows: slice) -> Tensor:
@@ -57,7 +58,7 @@ class Convolved(Share):
         gram = groups * (frames * positions) ** 2 * (fan_in + fan_out)
         if fused and groups == 1 and frames == 1:
             by_gram = kernels.prefer_gram(positions, fan_in, fan_out, geometry.taps, self._x.dtype)
-            return {"fused": float(by_gram), "fused-gram": float(not by_gram)}
+            return {"fused": 1.0 + by_gram, "fused-gram": 2.0 - by_gram}
         copies = 0 if geometry.taps == 1 else groups * fan_in * frames * positions
         costs: dict[str, float] = {
             "patches": _COPY * copies + min(gradient, gram),
@@ -74,15 +75,20 @@ class Convolved(Share):
         sides = zip(self._x.shape[3:], self._geometry.padding, strict=True)
         return torch.Size([size + sum(pair) for size, pair in sides]).numel()
 
+    def _scratch(self, route: str) -> int:
+        """Return how many numbers a route writes down for one sample."""
+        positions, frames = self._g.shape[3:].numel(), self._x.shape[1]
+        if route == "patches":
+            return self.shape[1:].numel() * self._geometry.groups * positions * frames
+        return self._pixels() ** 2 if route == "pixels" else 0
+
     def _by(self, route: str, routes: Routes) -> Tensor:
         if route.startswith("fused"):
             return self._fused(route == "fused-gram", routes)
         if route == "vendor":
             return torch.cat([sum_of_squares(self._one(i)[None]) for i in range(self.samples)])
-        out, frames = self._g.shape[3:], self._x.shape[1]
-        floats = self.shape[1:].numel() * self._geometry.groups * out.numel() * frames
         parts = []
-        for rows in chunks(self.samples, floats):
+        for rows in chunks(self.samples, self._scratch(route)):
             if route == "patches":
                 parts.append(self._patches(rows).squares(_Quiet(routes)))
             else:

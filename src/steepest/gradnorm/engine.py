@@ -14,20 +14,20 @@ from torch import Tensor, nn
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
-from steepest.gradnorm.checks import check_mode, check_weights, is_unusual
+from steepest.gradnorm.checks import check_mode, check_weights
 from steepest.gradnorm.components import Squares
+from steepest.gradnorm.forms import Forms, Known
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
 from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.meter import Meter, Observer
 from steepest.gradnorm.precision import Precision, computing_in
 from steepest.gradnorm.preserve import preserved, preserved_buffers
-from steepest.gradnorm.probe import Probe
 from steepest.gradnorm.recorded import Recorder, form_of
 from steepest.gradnorm.routes import Clock, Routes
 from steepest.gradnorm.state import state_of
 from steepest.gradnorm.steps import Plan
-from steepest.gradnorm.trial import wrong_in_batch, wrong_on_trial
+from steepest.gradnorm.trial import wrong_in_batch
 from steepest.gradnorm.watch import Watch
 
 _ONE_AT_A_TIME = threading.RLock()
@@ -66,11 +66,9 @@ class Engine:
         self._parameters: dict[str, nn.Parameter] = {}
         self.names: list[str] = []
         self.precision = precision
-        self._plan: Plan | None = None
-        self._missed: set[nn.Parameter] = set()
-        self._distrusted: set[nn.Parameter] = set()
-        self._batches = 0
-        self._changes_inputs = self._changes_buffers = False
+        self._forms = Forms(self)
+        self._last = Known()
+        self._changes_buffers = False
         self._graphs, self._recorder = graphs, Recorder()
         self.check()
         self.routes = Routes(clock, tf32=precision == "tf32")
@@ -85,11 +83,12 @@ class Engine:
         if list(found) == self.names and all(p is self._parameters[n] for n, p in found.items()):
             return
         check_weights(found)
-        self._parameters, self.names, self._plan = found, list(found), None
+        self._parameters, self.names = found, list(found)
+        self._forms.clear()
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision that results are given in: that of the parameters."""
+        """The precision of the parameters; results are in single precision at least."""
         found = {p.dtype.to_real() for p in self._parameters.values() if p.itemsize > 1}
         return reduce(torch.promote_types, found)
 
@@ -122,6 +121,7 @@ class Engine:
         # The device works while the host makes sure that the recording still holds.
         recording = self._recorder.start(key, inputs)
         self.check()
+        self._last = self._forms.known(inputs)
         if recording is not None and recording.state != state_of(self.model):
             self._recorder.drop(key)
             recording = None
@@ -136,28 +136,28 @@ class Engine:
         return None if recording is None else recording.finish()
 
     def _is_recordable(self) -> bool:
-        known = self._plan is not None and self._plan.checked and not self.slow_names()
+        plan = self._last.plan
+        known = plan is not None and plan.checked and not self._last.slow()
         return known and not self._changes_buffers
 
     def _measured(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]]:
         self.check()
-        self._batches += 1
+        known = self._last = self._forms.known(inputs)
+        known.batches += 1
         with self._measuring(), preserved_buffers(self.model) as buffers:
             while True:
                 plan = self.plan(inputs, losses)
-                outputs, found, missed = self.by_rules(plan, inputs, losses)
+                outputs, found, known.missed = self.by_rules(plan, inputs, losses)
                 if self._doubtful():
                     continue
-                fast = set(self._parameters.values()) - plan.slow - missed
+                fast = set(self._parameters.values()) - known.slow()
                 # A model may treat some batches in another way: look at 1, 2, 4, 8 …
-                due = self._batches.bit_count() == 1
+                due = known.batches.bit_count() == 1
                 wrong = wrong_in_batch(self, fast, inputs, losses, found) if due else set()
                 if not wrong:
                     break
-                self._distrusted |= wrong
-                self._plan = None
-            self._missed = missed
-            slow = [p for p in self._parameters.values() if p in plan.slow | missed]
+                self.distrust(wrong)
+            slow = [p for p in self._parameters.values() if p in known.slow()]
             if slow:
                 for squares, more in zip(found, self._by_loop(inputs, losses, slow), strict=True):
                     squares.update(more)
@@ -166,21 +166,13 @@ class Engine:
         return outputs, [self.columns(squares, total) for squares in found]
 
     def plan(self, inputs: Inputs, losses: RowLosses) -> Plan:
-        """Find out what the model does with its parameters, unless that is known."""
-        if self._plan is None or not (self._plan.checked or batches.count(inputs) < 2):
-            everything = list(self._parameters.values())
-            while True:
-                unwatched = self._distrusted | {p for p in everything if is_unusual(p)}
-                probe = Probe(self.model, everything, unwatched, inputs, losses)
-                with computing_in("fp32", self.device):
-                    plan = probe.plan_or_loop()
-                    self._changes_inputs |= probe.changes_inputs
-                    wrong = wrong_on_trial(self, plan, inputs, losses)
-                if not wrong:
-                    break
-                self._distrusted |= wrong
-            self._plan = plan
-        return self._plan
+        """Find out what the model does with its parameters in such batches, unless it is known."""
+        return self._forms.plan(inputs, losses)
+
+    def distrust(self, parameters: set[nn.Parameter]) -> None:
+        """Measure some parameters by the whole model from now on."""
+        self._forms.distrust(parameters)
+        self._recorder.clear()
 
     def by_rules(
         self, plan: Plan, inputs: Inputs, losses: RowLosses
@@ -192,7 +184,7 @@ class Engine:
         total = batches.count(inputs)
         fast = [p for p in self._parameters.values() if p not in plan.slow]
         self.routes.doubts = {}
-        watch = Watch(fast, total, plan)
+        watch = Watch(fast, total, plan, data=batches.tensors_of(inputs), model=self.model)
         try:
             with watch:
                 outputs = self.restored_call(inputs)
@@ -208,7 +200,7 @@ class Engine:
             return self.restored_call(batches.detached(inputs))
 
     def _call(self, inputs: Inputs) -> Any:  # noqa: ANN401
-        if self._changes_inputs:
+        if self._forms.changes_inputs:
             inputs = batches.cloned(inputs)
         return batches.call(self.model, inputs)
 
@@ -268,8 +260,8 @@ class Engine:
         return {name: p for name, p in self._parameters.items() if p in chosen}
 
     def slow_names(self) -> list[str]:
-        """Return the names of the parameters that take a loop over the samples."""
-        return [] if self._plan is None else list(self.named(self._plan.slow | self._missed))
+        """Return the names of the parameters that took a loop over the last samples."""
+        return list(self.named(self._last.slow()))
 
     def columns(self, squares: Squares, total: int) -> Tensor:
         """Return a table of squared norms [N, P], zero where nothing was found."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from steepest.errors import InputError
 from steepest.gradnorm import inputs as batches
@@ -87,20 +87,26 @@ class Explanation:
 
 
 def explain(
-    model: nn.Module, inputs: Inputs, loss: Loss = "entropy", *, precision: Precision = "tf32"
+    model: nn.Module,
+    inputs: Inputs,
+    loss: Loss = "entropy",
+    *,
+    targets: Tensor | None = None,
+    precision: Precision = "tf32",
 ) -> Explanation:
     """Measure a batch, and say how and at what cost each layer was measured.
 
     Args:
         model: Any module in eval mode.
         inputs: N samples on the model's device.
-        loss: A loss that needs no labels.
+        loss: A name or a callable.
+        targets: Labels [N, ...] where the loss takes some.
         precision: In what precision to multiply.
     """
     total = batches.count(inputs)
     if total == 0:
         raise InputError("there is nothing to explain without a sample")
-    losses = resolve(loss, None, total)
+    losses = resolve(loss, targets, total)
     engine = Engine(model, precision=precision)
     with preserved_buffers(engine.model):
         for _ in range(2):  # Warms up and makes the plan; the second batch is looked at as well.
@@ -126,7 +132,7 @@ def explain(
         LayerCost(
             parameters=tuple(engine.named({r for s in use.sources for r in s.roots()})),
             function=function_name(use.step.function),
-            route=routes[place],
+            route=routes[_place_measured(use, uses)],
             given=_scaled(use.step.given, use.step.inputs, use.samples),
             returned=_scaled(use.step.returned, use.step.outputs, use.samples),
             seconds=times[place],
@@ -136,6 +142,13 @@ def explain(
         for place, use in sorted(uses.items())
     )
     return Explanation(layers, tuple(engine.slow_names()), seconds, total)
+
+
+def _place_measured(use: Use, uses: Mapping[int, Use]) -> int:
+    """Return where a use was measured: with the last one to come that shares a parameter."""
+    roots = {root for source in use.sources for root in source.roots()}
+    shared = (p for p, u in uses.items() if any(not roots.isdisjoint(s.roots()) for s in u.sources))
+    return list(shared)[-1]
 
 
 def _scaled(

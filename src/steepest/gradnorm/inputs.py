@@ -123,9 +123,11 @@ def check_finite(inputs: Inputs, names: Sequence[SampleId] | None = None) -> Non
         names: What to call them [N]; their place in the batch if None.
 
     Raises:
-        NonFiniteError: Names the first sample concerned.
+        NonFiniteError: Names the first sample concerned, and the input where there are several.
     """
-    for tensor in tensors_of(inputs):
+    tensors = tensors_of(inputs)
+    keys: list[Any] = list(inputs) if isinstance(inputs, Mapping) else list(range(len(tensors)))
+    for key, tensor in zip(keys, tensors, strict=True):
         # A finite sum has no other terms, and is quicker to have than a mask.
         if not tensor.is_floating_point() or bool(tensor.sum().isfinite()):
             continue
@@ -134,10 +136,11 @@ def check_finite(inputs: Inputs, names: Sequence[SampleId] | None = None) -> Non
             row = int(bad.nonzero()[0])
             name = row if names is None else names[row]
             kind = "NaN" if bool(torch.isnan(tensor[row]).any()) else "infinity"
-            raise NonFiniteError(
-                f"the inputs hold {kind}: sample {name!r} holds {kind} first; clean such samples "
-                "or leave them out"
-            )
+            where = "the inputs hold" if len(tensors) == 1 else f"the input {key!r} holds"
+            remedy = "clean such samples or leave them out"
+            if kind == "infinity" and not bool((tensor == torch.inf).any()):
+                remedy += "; if it is a mask for attention, make it one of bools"
+            raise NonFiniteError(f"{where} {kind}: sample {name!r} holds {kind} first; {remedy}")
 
 
 def logits_of(outputs: Any) -> Tensor:  # noqa: ANN401

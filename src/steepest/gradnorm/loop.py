@@ -12,6 +12,7 @@ from steepest.errors import ModelError, SteepestError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import RowLosses
+from steepest.gradnorm.scaling import scales_of_half
 from steepest.memory import is_out_of_memory
 
 _PART = 2**19
@@ -41,25 +42,36 @@ def squares_one_by_one(
     rows: list[list[Tensor]] = []
     for i in range(batches.count(inputs)):
         here = slice(i, i + 1)
-        values = losses(call(batches.take(inputs, here)), here)
+        outputs = call(batches.take(inputs, here))
+        values = losses(outputs, here)
         last = len(values) - 1
         try:
-            rows.append([_squares_of(v, wanted, keep=j < last) for j, v in enumerate(values)])
+            rows.append(
+                [_squares_of(v, outputs, wanted, keep=j < last) for j, v in enumerate(values)]
+            )
         except (RuntimeError, ValueError) as error:
             raise _explained(error, list(parameters)) from error
     stacked = [torch.stack(column) for column in zip(*rows, strict=True)]
     return [{p: table[:, j] for j, p in enumerate(wanted)} for table in stacked]
 
 
-def _squares_of(loss: Tensor, parameters: list[nn.Parameter], *, keep: bool) -> Tensor:
-    """Return the squared gradient norms [P] of one sample's loss."""
+def _squares_of(
+    loss: Tensor,
+    outputs: Any,  # noqa: ANN401
+    parameters: list[nn.Parameter],
+    *,
+    keep: bool,
+) -> Tensor:
+    """Return the squared gradient norms [P] of one sample's loss [1]."""
     if not loss.requires_grad:
         return torch.zeros(len(parameters), dtype=torch.float64, device=loss.device)
-    grads = torch.autograd.grad(loss.sum(), parameters, retain_graph=keep, allow_unused=True)
+    scale = scales_of_half(loss, outputs, parameters)
+    scaled = (loss * scale.to(loss.dtype)).sum()
+    grads = torch.autograd.grad(scaled, parameters, retain_graph=keep, allow_unused=True)
     zero = torch.zeros((), dtype=torch.float64, device=loss.device)
     found: Sequence[Tensor | None] = grads
     squares = [zero if g is None else square_in_double(g) for g in found]
-    return torch.stack([s.to(loss.device) for s in squares])
+    return torch.stack([s.to(loss.device) for s in squares]) / scale.square()
 
 
 def square_in_double(gradient: Tensor) -> Tensor:

@@ -40,7 +40,9 @@ def entropy(logits: Tensor) -> Tensor:
         [N].
     """
     log_p = F.log_softmax(logits.double(), dim=1)
-    return _mean_over_positions(-(log_p.exp() * log_p).sum(1))
+    # A class that a mask rules out has no share, where 0 · log 0 would be NaN.
+    told = log_p.masked_fill(log_p.isneginf(), 0.0)
+    return _mean_over_positions(-(log_p.exp() * told).sum(1))
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -100,7 +102,9 @@ def expected(logits: Tensor, training_loss: TrainingLoss = pointwise_cross_entro
     total = torch.zeros_like(p[:, 0])
     for label in range(logits.shape[1]):
         targets = torch.full(shape, label, dtype=torch.long, device=logits.device)
-        total = total + p[:, label] * _per_position(training_loss, logits, targets)
+        values = _per_position(training_loss, logits, targets)
+        ruled_out = values.isinf() & (p[:, label] == 0)  # As in the entropy.
+        total = total + p[:, label] * values.masked_fill(ruled_out, 0.0)
     return _mean_over_positions(total)
 
 
@@ -175,7 +179,7 @@ def resolve(loss: Loss, targets: Tensor | None, total: int, *, checked: bool = T
             raise InputError("loss='cross-entropy' needs targets; without labels use 'entropy'")
         labels = targets
         if not checked:
-            return lambda out, rows: [cross_entropy(_logits(out, rows), labels[rows])]
+            return lambda out, rows: [cross_entropy(_logits(out, rows), labels[rows].long())]
         return lambda out, rows: [cross_entropy(*_checked(_logits(out, rows), labels[rows]))]
     without_labels = {"entropy": entropy, "expected": expected, "pseudo-label": pseudo_label}
     if not isinstance(loss, str):
@@ -218,6 +222,17 @@ def _checked(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     targets = targets.to(logits.device)
     if targets.is_floating_point() or targets.is_complex():
         raise InputError(f"targets must be class numbers, not {targets.dtype}")
+    targets = targets.long()
+    if targets.shape[1:] != logits.shape[2:]:
+        # Some samples are looked at by themselves: their number would say nothing.
+        given, made, wanted = (
+            ", ".join(["N", *map(str, shape)])
+            for shape in (targets.shape[1:], logits.shape[1:], logits.shape[2:])
+        )
+        raise InputError(
+            f"targets have shape [{given}], but logits [{made}] need [{wanted}]: "
+            "give one class number for each position"
+        )
     if targets.numel() and (int(targets.max()) >= classes or int(targets.min()) < 0):
         raise InputError(
             f"targets run from {int(targets.min())} to {int(targets.max())}, but the model has "

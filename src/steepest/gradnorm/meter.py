@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from steepest.gradnorm.components import Squares, group
 from steepest.gradnorm.routes import Routes
 from steepest.gradnorm.scaling import rescaled, scales_of
+from steepest.gradnorm.sources import Source
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
 
@@ -34,7 +36,7 @@ class Meter:
 
     def __init__(self, watch: Watch, routes: Routes, observer: Observer | None = None) -> None:
         self._watch, self._routes, self._observer = watch, routes, observer
-        self._components = group(watch.sources)
+        self._components = group(watch.sources, _swept_together(watch.uses))
         self._keep = False
         self.phase: Phase = "forward"
         self.squares: Squares = {}
@@ -136,3 +138,9 @@ class Meter:
             component.pending -= 1
             if component.pending == 0:
                 self.squares.update(component.take(self._routes))
+
+
+def _swept_together(uses: Sequence[Use]) -> list[list[Source]]:
+    """Return the sources of large functions that share some: a sample is built once for all."""
+    often = Counter(source for use in uses for source in use.sources)
+    return [u.sources for u in uses if u.is_swept() and any(often[s] > 1 for s in u.sources)]

@@ -101,7 +101,7 @@ class GradientNorms:
 
         Returns:
             [N], or [N, P] for ``"per-tensor"`` with one column per trainable parameter in the
-            order of ``model.named_parameters()``.
+            order of ``model.named_parameters()``; in single precision at least.
 
         Raises:
             ModelError: If the model mixes samples or returns no logits.
@@ -123,7 +123,9 @@ class GradientNorms:
             from steepest.gradnorm.verification import verify
 
             verify(self.engine, inputs, self._loss, targets, squares.sqrt(), self._verify)
-        result = combine(squares, self._norm).to(self.engine.dtype)
+        # Half precision would overflow, and tie samples that differ.
+        dtype = torch.promote_types(self.engine.dtype, torch.float32)
+        result = combine(squares, self._norm).to(dtype)
         # A GPU is waited for once.
         if not bool(torch.isfinite(result).all().logical_and(finite.to(result.device))):
             batches.check_finite(inputs)
@@ -229,7 +231,7 @@ def gradient_norms(
 
     Returns:
         [N], or [N, P] for ``"per-tensor"`` with one column per trainable parameter in the order
-        of ``model.named_parameters()``.
+        of ``model.named_parameters()``; in single precision at least.
 
     Raises:
         ModelError: If the model is in training mode, mixes samples or returns no logits.

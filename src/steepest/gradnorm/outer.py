@@ -46,15 +46,34 @@ class Outer(Share):
         }
         if groups == 1 and routes.fused(a, g):
             gram = kernels.prefer_gram(positions, fan_in, fan_out, 1, a.dtype)
-            costs = {"fused": float(gram), "fused-gram": float(not gram)}
+            costs = {"fused": 1.0 + gram, "fused-gram": 2.0 - gram}
         key = f"outer {groups} {positions} {fan_in} {fan_out} {a.dtype} {a.device.type}"
-        route = routes.pick(key, costs, lambda name: self._by(name, routes))
+        scratch = {name: self._scratch(name) for name in costs}
+        route = routes.pick(key, costs, lambda name: self._by(name, routes), scratch)
         return self._by(route, routes)
 
     def dense(self, rows: slice) -> Tensor:
         """Build gradients [n, *shape]."""
-        left, right = (self._a, self._g) if self._transposed else (self._g, self._a)
-        return (left[rows].transpose(2, 3) @ right[rows]).reshape(-1, *self.shape)
+        left, right = self._factors(rows)
+        return (left.transpose(2, 3) @ right).reshape(-1, *self.shape)
+
+    def add_to(self, total: Tensor, rows: slice) -> Tensor:
+        """Return a sum of gradients [n, *shape] with these added, in place where possible."""
+        left, right = (factor.flatten(0, 1) for factor in self._factors(rows))
+        if {left.dtype, right.dtype} != {total.dtype} or not total.is_contiguous():
+            return super().add_to(total, rows)
+        total.view(len(left), left.shape[2], -1).baddbmm_(left.transpose(1, 2), right)
+        return total
+
+    def _factors(self, rows: slice) -> tuple[Tensor, Tensor]:
+        a, g = self._a[rows], self._g[rows]
+        return (a, g) if self._transposed else (g, a)
+
+    def _scratch(self, route: str) -> int:
+        """Return how many numbers a route writes down for one sample."""
+        groups, positions, fan_in, fan_out = *self._a.shape[1:], self._g.shape[3]
+        sizes = {"gram": positions**2, "instantiate": fan_in * fan_out}
+        return groups * sizes.get(route, 0)
 
     def _by(self, route: str, routes: Routes) -> Tensor:
         a, g = self._a, self._g
@@ -64,10 +83,8 @@ class Outer(Share):
             total, size = kernels.gram_squares(a[:, 0], g[:, 0], routes.tf32)
             routes.doubt(cancelled(total, size, a.shape[2]))
             return total.clamp_min(0)
-        groups, positions, fan_in, fan_out = *a.shape[1:], g.shape[3]
-        floats = groups * (positions**2 if route == "gram" else fan_in * fan_out)
         parts = []
-        for rows in chunks(len(a), floats):
+        for rows in chunks(len(a), self._scratch(route)):
             x, y = a[rows], g[rows]
             if route == "gram":
                 parts.append(gram_total(_grams, x, y, routes))

@@ -20,6 +20,7 @@ from steepest.gradnorm.checks import check_independence
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.layout import Layout
 from steepest.gradnorm.losses import RowLosses
+from steepest.gradnorm.orders import first_disorder
 from steepest.gradnorm.steps import Kind, Plan, Step, locate, same_place, settle
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import UnwatchableError, Watch
@@ -92,17 +93,21 @@ class Probe:
     def _plan_of(self, passes: list[tuple[Watch, Any]]) -> Plan | None:
         """Return the plan that holds for both batches; None if something was ruled out."""
         (small, small_out), (large, large_out) = passes
-        if not self._agree(small, large) or not self._in_order(passes):
+        if not self._agree(small, large) or not self._keeps_order(small, large):
+            return None
+        if not self._in_order(passes):
             return None
         check_independence(small_out, large_out)
-        return Plan(small.steps, self._slow, checked=self._sure and self._total >= _SMALL)
+        checked = self._sure and self._total >= _SMALL
+        moves = small.orders.moves if small.orders.asked or large.orders.asked else None
+        return Plan(small.steps, self._slow, checked, moves)
 
     def _run(self, size: int) -> tuple[Watch, Any]:
         inputs = batches.take(self._inputs, self._rows(size))
         given = batches.tensors_of(inputs)
         versions = [tensor._version for tensor in given]  # noqa: SLF001 - cheaper than equality
         watched = [p for p in self._parameters if p not in self._slow]
-        watch = Watch(watched, size, data=given, kinds=self._kinds)
+        watch = Watch(watched, size, data=given, model=self._model, kinds=self._kinds)
         try:
             with attributes_restored(self._model), watch:
                 outputs = batches.call(self._model, inputs)
@@ -153,6 +158,15 @@ class Probe:
         for a, b in pairs:
             b.inputs, b.outputs, b.choices = a.inputs, a.outputs, a.choices
         return True
+
+    def _keeps_order(self, small: Watch, large: Watch) -> bool:
+        """Rule out what comes behind samples whose order stems from the data."""
+        place = first_disorder(small.orders, large.orders)
+        behind = [] if place is None else small.steps[place:]
+        lost = {root for step in behind if step.kind == "use" for root in step.roots}
+        if lost:
+            self._leave_out(lost)
+        return not lost
 
     def _in_order(self, passes: list[tuple[Watch, Any]]) -> bool:
         """Check the order of the samples in every use; False if something was ruled out."""

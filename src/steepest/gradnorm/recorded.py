@@ -74,6 +74,10 @@ class Recorder:
         """Forget a recording that holds no longer."""
         self._recordings.pop(key, None)
 
+    def clear(self) -> None:
+        """Forget all recordings: what they measure is measured in another way from now on."""
+        self._recordings.clear()
+
 
 class Recording:
     """One CUDA graph with inputs and results in places of its own.

@@ -10,6 +10,7 @@ from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import square_in_double
 from steepest.gradnorm.losses import Loss, resolve
 from steepest.gradnorm.norms import Norm, combine
+from steepest.gradnorm.scaling import scales_of_half
 
 
 def reference_norms(
@@ -38,10 +39,16 @@ def reference_norms(
     rows: list[Tensor] = []
     for i in range(total):
         here = slice(i, i + 1)
-        (value,) = losses(batches.call(model, batches.take(inputs, here)), here)
-        grads = torch.autograd.grad(value.sum(), parameters, allow_unused=True)
-        rows.append(torch.stack([_square(g, parameters[0]) for g in grads]))
-    return combine(torch.stack(rows), norm).to(parameters[0].dtype)
+        outputs = batches.call(model, batches.take(inputs, here))
+        (value,) = losses(outputs, here)
+        # As training in half precision does; ones elsewhere.
+        scale = scales_of_half(value, outputs, parameters)
+        scaled = (value * scale.to(value.dtype)).sum()
+        grads = torch.autograd.grad(scaled, parameters, allow_unused=True)
+        squares = torch.stack([_square(g, parameters[0]) for g in grads])
+        rows.append(squares / scale.to(squares.device).square())
+    dtype = torch.promote_types(parameters[0].dtype, torch.float32)
+    return combine(torch.stack(rows), norm).to(dtype)
 
 
 def _square(gradient: Tensor | None, like: Tensor) -> Tensor:

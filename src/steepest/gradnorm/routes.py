@@ -12,6 +12,9 @@ from steepest.gradnorm import kernels
 CHUNK_FLOATS = 2**24
 """Scratch space of a route, in numbers: 64 MiB in single precision."""
 
+_WORTH_A_TRY = 8
+"""A route with so many times the multiplications of the cheapest is not put to the clock."""
+
 GRAM_ROUTES = frozenset({"gram", "pixels", "fused-gram"})
 """Routes that subtract: where the terms of a sum cancel, they lose digits."""
 
@@ -52,7 +55,11 @@ class Routes:
         self.careful: set[int] = set()
 
     def pick(
-        self, key: str, costs: Mapping[str, float], run: Callable[[str], Tensor] | None = None
+        self,
+        key: str,
+        costs: Mapping[str, float],
+        run: Callable[[str], Tensor] | None = None,
+        scratch: Mapping[str, int] | None = None,
     ) -> str:
         """Return the name of the route to take.
 
@@ -60,15 +67,18 @@ class Routes:
             key: Describes the layer, its shapes, precision and device.
             costs: What each route costs; the unit does not matter.
             run: Takes a route, for the clock.
+            scratch: The numbers that a route writes down for one sample; none if left out.
         """
         allowed = dict(costs)
         if self.place in self.careful and len(costs.keys() - GRAM_ROUTES):
             allowed = {name: cost for name, cost in costs.items() if name not in GRAM_ROUTES}
-        if self.clock is not None and run is not None and len(allowed) > 1:
-            measured = run
-            route = self.clock.fastest(key, {n: lambda n=n: measured(n) for n in allowed})  # type: ignore[misc]
-        else:
-            route = min(allowed, key=allowed.__getitem__)
+        route = min(allowed, key=allowed.__getitem__)
+        if self.clock is not None and run is not None:
+            tried, measured = _worth_a_try(allowed, scratch or {}), run
+            if len(tried) > 1:
+                route = self.clock.fastest(key, {n: lambda n=n: measured(n) for n in tried})  # type: ignore[misc]
+            else:
+                (route,) = tried
         self.note(route)
         return route
 
@@ -85,6 +95,13 @@ class Routes:
         """Note which samples' sums cancelled at the present place."""
         before = self.doubts.get(self.place)
         self.doubts[self.place] = flags if before is None else before | flags
+
+
+def _worth_a_try(costs: Mapping[str, float], scratch: Mapping[str, int]) -> list[str]:
+    """Return the routes to put to the clock: neither hopeless nor beyond the scratch space."""
+    fitting = {n: c for n, c in costs.items() if scratch.get(n, 0) <= CHUNK_FLOATS} or dict(costs)
+    limit = _WORTH_A_TRY * min(fitting.values())
+    return [name for name, cost in fitting.items() if cost <= limit]
 
 
 def chunks(samples: int, floats_per_sample: int) -> Iterator[slice]:

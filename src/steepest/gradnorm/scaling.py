@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,14 @@ from torch import Tensor, nn
 
 from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.checks import is_unusual
+
+_LARGEST = {torch.float16: 14}
+_LARGEST_OTHERWISE = 120
+"""Powers of two by which a loss can be multiplied, and its gradient still be written down."""
+
+_STEPS_OF_HALF = (-36, 0, 36, 72, 108)
+"""Half precision holds powers of two from -24 to 15: gradients of other sizes show at a step."""
 
 
 def scales_of(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
@@ -25,13 +33,31 @@ def scales_of(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
         return ones
     if not logits.requires_grad:
         return ones
-    (found,) = torch.autograd.grad(values.sum(), logits, retain_graph=True, allow_unused=True)
-    gradient: Tensor | None = found
-    if gradient is None:
+    size = _size_of_gradient(values, logits)
+    if size is None:
         return ones
-    size = gradient.reshape(len(gradient), -1).abs().amax(1).double()
+    largest = _LARGEST.get(values.dtype, _LARGEST_OTHERWISE)
     exponents = torch.where(size > 0, size.clamp_min(1e-300).log2().floor(), 0)
-    return torch.exp2(-exponents.clamp(-120, 120)).to(values.device)
+    return torch.exp2(-exponents.clamp(-largest, largest)).to(values.device)
+
+
+def scales_of_half(
+    values: Tensor,
+    outputs: Any,  # noqa: ANN401
+    parameters: Sequence[nn.Parameter],
+) -> Tensor:
+    """Return ``scales_of`` where the logits are in half precision, and ones [N] elsewhere.
+
+    A backward pass of a sure sample loses its gradient in half precision at the first step. Ones
+    as well for parameters with hooks: these have to see the gradient as it is.
+    """
+    try:
+        half = batches.logits_of(outputs).dtype == torch.float16
+    except ModelError:
+        half = False
+    if half and not any(map(is_unusual, parameters)):
+        return scales_of(values, outputs)
+    return torch.ones(len(values), dtype=torch.float64, device=values.device)
 
 
 def rescaled(squares: Mapping[nn.Parameter, Tensor], scales: Tensor) -> dict[nn.Parameter, Tensor]:
@@ -40,3 +66,19 @@ def rescaled(squares: Mapping[nn.Parameter, Tensor], scales: Tensor) -> dict[nn.
         return {}
     table = torch.stack([s.to(scales.device) for s in squares.values()]).double()
     return dict(zip(squares, (table / scales.square()).unbind(), strict=True))
+
+
+def _size_of_gradient(values: Tensor, logits: Tensor) -> Tensor | None:
+    """Return the largest entry of each sample's gradient of the logits [N], if there is one."""
+    # A loss that is itself in half precision cannot be multiplied by more than that holds.
+    by_steps = logits.dtype == torch.float16 and values.dtype != torch.float16
+    size: Tensor | None = None
+    for step in _STEPS_OF_HALF if by_steps else (0,):
+        loss = (values * 2.0**step).sum() if step else values.sum()
+        (found,) = torch.autograd.grad(loss, logits, retain_graph=True, allow_unused=True)
+        gradient: Tensor | None = found
+        if gradient is None:
+            return None
+        here = gradient.reshape(len(gradient), -1).abs().amax(1).double() * 2.0**-step
+        size = here if size is None else torch.where(size == 0, here, size)
+    return size

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from steepest.gradnorm.routes import Routes, chunks
+
+_PART = 4
+"""Whole gradients are large enough to be worth starting on with this part of the scratch space."""
 
 
 class Share(ABC):
@@ -28,7 +31,12 @@ class Share(ABC):
 
     @abstractmethod
     def dense(self, rows: slice) -> Tensor:
-        """Build the gradients of some samples [n, *shape]."""
+        """Build the gradients of some samples [n, *shape]; the caller may write into them."""
+
+    def add_to(self, total: Tensor, rows: slice) -> Tensor:
+        """Return a sum of gradients [n, *shape] with these added, in place where possible."""
+        built = self.dense(rows)
+        return total.add_(built) if built.dtype == total.dtype else total + built
 
 
 class Dense(Share):
@@ -49,39 +57,7 @@ class Dense(Share):
 
     def dense(self, rows: slice) -> Tensor:
         """Return the gradients [n, *shape]."""
-        return self._gradients[rows]
-
-
-class Lookup(Share):
-    """Gradients of a table of which each sample uses some rows.
-
-    Args:
-        ids: Which rows [N, T].
-        gradients: What each use adds to its row [N, T, D].
-        shape: [rows, D].
-    """
-
-    def __init__(self, ids: Tensor, gradients: Tensor, shape: torch.Size) -> None:
-        self.samples, self.shape = len(ids), shape
-        self._ids, self._gradients = ids, gradients
-
-    def squares(self, routes: Routes) -> Tensor:
-        """Return squared norms [N]: uses of the same row are added up before they are squared."""
-        routes.note("closed form")
-        ids, order = self._ids.sort(dim=1)
-        rows = self._gradients.gather(1, order[..., None].expand_as(self._gradients))
-        # Equal ids are neighbours now: number the runs, and add up each run in a row of its own.
-        starts = torch.ones_like(ids)
-        starts[:, 1:] = (ids[:, 1:] != ids[:, :-1]).long()
-        runs = (starts.cumsum(1) - 1)[..., None].expand_as(rows)
-        summed = torch.zeros_like(rows).scatter_add_(1, runs, rows)
-        return sum_of_squares(summed)
-
-    def dense(self, rows: slice) -> Tensor:
-        """Build gradients [n, rows, D]."""
-        ids, gradients = self._ids[rows], self._gradients[rows]
-        built = gradients.new_zeros(len(ids), *self.shape)
-        return built.scatter_add_(1, ids[..., None].expand_as(gradients), gradients)
+        return self._gradients[rows].clone()
 
 
 class Rerun(Dense):
@@ -93,41 +69,22 @@ class Rerun(Dense):
         return sum_of_squares(self._gradients)
 
 
-class Built(Share):
-    """Gradients that can only be built one sample at a time.
-
-    Args:
-        build: Returns one sample's gradient [*shape].
-        samples: The number of samples N.
-        shape: The parameter's shape.
-    """
-
-    def __init__(self, build: Callable[[int], Tensor], samples: int, shape: torch.Size) -> None:
-        self.samples, self.shape, self._build = samples, shape, build
-
-    def squares(self, routes: Routes) -> Tensor:
-        """Return squared norms [N]."""
-        routes.note("sample by sample")
-        return torch.cat([sum_of_squares(self._build(i)[None]) for i in range(self.samples)])
-
-    def dense(self, rows: slice) -> Tensor:
-        """Build gradients [n, *shape]."""
-        return torch.stack([self._build(i) for i in range(*rows.indices(self.samples))])
-
-
 def squares_of_sum(shares: Sequence[Share], routes: Routes) -> Tensor:
     """Return ‖Σ_u g_u‖² per sample [N] for the uses u of one parameter, cross terms included."""
     first = shares[0]
     if len(shares) == 1:
         return first.squares(routes)
     routes.note("instantiate")
-    parts = []
-    for rows in chunks(first.samples, first.shape.numel()):
-        total = first.dense(rows)
-        for share in shares[1:]:
-            total = total + share.dense(rows)
-        parts.append(sum_of_squares(total))
-    return torch.cat(parts)
+    parts = chunks(first.samples, _PART * first.shape.numel())
+    return torch.cat([sum_of_squares(sum_of_gradients(shares, rows)) for rows in parts])
+
+
+def sum_of_gradients(shares: Sequence[Share], rows: slice) -> Tensor:
+    """Build the sum of what the uses of one parameter add, for some samples [n, *shape]."""
+    total = shares[0].dense(rows)
+    for share in shares[1:]:
+        total = share.add_to(total, rows)
+    return total
 
 
 def sum_of_squares(gradients: Tensor) -> Tensor:

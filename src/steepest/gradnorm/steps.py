@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from steepest.gradnorm.layout import Layout, find_layouts
+from steepest.gradnorm.orders import Move
 from steepest.gradnorm.rules import Rule
 from steepest.gradnorm.sources import Source
 
@@ -57,11 +58,18 @@ class Plan:
         steps: All its calls with parameters.
         slow: The parameters that must be measured sample by sample.
         checked: Whether the order of the samples was checked; that takes two of them.
+        moves: What may put samples elsewhere in a model that asks for values on its way, and
+            might do otherwise next time; None for a model that cannot.
     """
 
     steps: list[Step]
     slow: set[nn.Parameter]
     checked: bool
+    moves: list[Move] | None = None
+
+    def expects(self, number: int, move: Move) -> bool:
+        """Say whether this is the move with that number."""
+        return self.moves is not None and move in self.moves[number : number + 1]
 
 
 def shapes_of(values: Any) -> Shapes:  # noqa: ANN401 - any nest of arguments

@@ -13,9 +13,10 @@ from torch.utils.hooks import RemovableHandle
 from steepest.gradnorm.calls import Arguments
 from steepest.gradnorm.routes import CHUNK_FLOATS
 from steepest.gradnorm.rules import Call
-from steepest.gradnorm.shares import Built, Rerun, Share
+from steepest.gradnorm.shares import Rerun, Share
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Step
+from steepest.gradnorm.sweep import Sweep, Swept
 
 Phase = Literal["forward", "ignore", "rows", "measure"]
 """What a gradient that arrives is for: nothing that we asked for, or one of two things."""
@@ -161,10 +162,17 @@ class Use:
             raise NotImplementedError  # Not where the rule expects a parameter.
         return [(source, found[name]) for name, source in wanted.items()]
 
+    def is_swept(self) -> bool:
+        """Say whether it is run again for each sample, with too many gradients to keep."""
+        return self.step.rule is None and self.samples * self._floats() > CHUNK_FLOATS
+
+    def _floats(self) -> int:
+        return sum(source.tensor.numel() for source in self.sources)
+
     def _rerun(self) -> list[tuple[Source, Share]]:
         """Run the function again for one sample at a time."""
         values, gradients = self._values, dict(self.gradients)
-        floats = sum(source.tensor.numel() for source in self.sources)
+        floats = self._floats()
 
         def build(sample: int) -> list[Tensor]:
             return self._gradients_of(sample, values, gradients)
@@ -173,10 +181,8 @@ class Use:
             rows = [build(sample) for sample in range(self.samples)]
             columns = [torch.stack(column) for column in zip(*rows, strict=True)]
             return list(zip(self.sources, map(Rerun, columns), strict=True))
-        return [
-            (source, Built(lambda i, n=n: build(i)[n], self.samples, source.tensor.shape))  # type: ignore[misc]
-            for n, source in enumerate(self.sources)
-        ]
+        sweep = Sweep(build, self.samples, block=max(1, CHUNK_FLOATS // floats))
+        return [(s, Swept(sweep, n, s.tensor.shape)) for n, s in enumerate(self.sources)]
 
     def _gradients_of(
         self, sample: int, values: list[Any], gradients: Mapping[int, Tensor]

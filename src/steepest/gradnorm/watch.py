@@ -9,15 +9,18 @@ used in a way that could not be watched; it is measured sample by sample instead
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
-from torch.utils.weak import WeakTensorKeyDictionary
 
+from steepest.gradnorm.anchors import Anchors
 from steepest.gradnorm.calls import is_in_place, opened, transforms_active
+from steepest.gradnorm.orders import Orders
+from steepest.gradnorm.origins import Origins
 from steepest.gradnorm.reach import Reach, depends_on
 from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.sources import Source
@@ -47,12 +50,14 @@ class Watch(TorchFunctionMode):
         parameters: Whose uses are watched.
         samples: The number of samples N.
         plan: What to expect; None to record it.
-        data: The batch's tensors, to tell what depends on the data; needed to record.
+        data: The batch's tensors, to tell what depends on the data.
+        model: The model, whose parameters and buffers do not.
         kinds: Corrections by step, where an earlier recording got the kind wrong.
 
     Attributes:
         steps: What was recorded, or followed.
         uses: The uses, with their place among the steps.
+        orders: What may have put samples into another order; not looked at if that is known.
         sources: Every watched tensor.
         derailed: Whether the model did something else than planned.
     """
@@ -64,6 +69,7 @@ class Watch(TorchFunctionMode):
         plan: Plan | None = None,
         *,
         data: Iterable[Tensor] = (),
+        model: nn.Module | None = None,
         kinds: Mapping[int, Kind] | None = None,
     ) -> None:
         super().__init__()
@@ -71,13 +77,14 @@ class Watch(TorchFunctionMode):
         self._plan = plan
         self._kinds = kinds or {}
         self._by_id = {id(p): Source(p, parameter=p) for p in parameters}
-        self._from_data = WeakTensorKeyDictionary()
-        for tensor in data:
-            self._from_data[tensor] = True
-        self._anchors: dict[tuple[torch.dtype, torch.device], Tensor] = {}
+        self._ordered = plan is not None and plan.moves is None
+        known = model if model is not None and not self._ordered else nn.Module()
+        self._origins = Origins(data, [*known.parameters(), *known.buffers()])
+        self.orders = Orders(self._origins, recording=plan is None)
         self._reach = Reach()
         for source in self._by_id.values():
             self._reach.add(source.tensor)
+        self._anchors = Anchors(self._reach, recording=plan is None)
         self.steps: list[Step] = []
         self.uses: list[Use] = []
         self.derailed = False
@@ -98,7 +105,7 @@ class Watch(TorchFunctionMode):
 
     def leaves(self) -> list[Tensor]:
         """Return what a backward pass has to reach for every use's gradient to arrive."""
-        return [*self._anchors.values(), *(source.tensor for source in self._by_id.values())]
+        return [*self._anchors.leaves(), *(source.tensor for source in self._by_id.values())]
 
     def __torch_function__(
         self,
@@ -112,8 +119,7 @@ class Watch(TorchFunctionMode):
         found = self._sources_in(args, kwargs) if torch.is_grad_enabled() else []
         if not found or self.derailed or transforms_active():
             result = func(*args, **kwargs)
-            if self._plan is None:
-                self._note_data(args, kwargs, result)
+            self._note(func, args, kwargs, result)
             return result
         if func in _HOOKS:
             raise UnwatchableError({root for source in found for root in source.roots()})
@@ -138,6 +144,19 @@ class Watch(TorchFunctionMode):
             return func(*args, **kwargs)
         step = plan.steps[place]
         self.steps.append(step)
+        result = self._followed(place, step, args, kwargs, found)
+        self._note(func, args, kwargs, result, place, met_data=step.kind == "use")
+        return result
+
+    def _followed(
+        self,
+        place: int,
+        step: Step,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        found: list[Source],
+    ) -> Any:  # noqa: ANN401
+        func = step.function
         if step.kind == "skip":
             return func(*args, **kwargs)
         if step.kind == "derived":
@@ -162,15 +181,14 @@ class Watch(TorchFunctionMode):
         given = shapes_of((args, kwargs))
         step = Step(func, kind or "use", roots, given)
         self.steps.append(step)
-        met_data = any(isinstance(v, Tensor) and v in self._from_data
-                       for v in pytree.tree_leaves((args, kwargs)))  # fmt: skip
-        if kind is None and not met_data:
+        if kind is None and not self._origins.stem_from_data((args, kwargs)):
             if is_in_place(func, kwargs):
                 raise UnwatchableError(roots)
             result = self._derive(place, func, args, kwargs, found)
             made = any(source.step == place for source in self._by_id.values())
             step.kind = "derived" if made else "skip"
             step.returned = shapes_of(result)
+            self._note(func, args, kwargs, result, place)
             return result
         if is_in_place(func, kwargs) and not self._in_place_is_safe(func, args):
             raise UnwatchableError(roots)
@@ -186,7 +204,7 @@ class Watch(TorchFunctionMode):
         if step.kind == "use":
             step.anchors = [not self._reach(t) for t in tensors if t.is_floating_point()]
             result = self._kept(use, result)
-        self._note_data(args, kwargs, result, always=True)
+        self._note(func, args, kwargs, result, place, met_data=True)
         return result
 
     def _in_place_is_safe(self, func: Callable[..., Any], args: tuple[Any, ...]) -> bool:
@@ -240,31 +258,9 @@ class Watch(TorchFunctionMode):
         return pytree.tree_map(leaf, result)
 
     def _kept(self, use: Use, result: Any) -> Any:  # noqa: ANN401
-        """Let a graph start at the results where there is none, and have them report."""
         self.uses.append(use)
         use.seal()
-        if isinstance(result, Tensor):
-            return self._listened(use, result)
-        return pytree.tree_map(lambda value: self._listened(use, value), result)
-
-    def _listened(self, use: Use, value: Any) -> Any:  # noqa: ANN401
-        if not isinstance(value, Tensor) or not value.is_floating_point():
-            return value
-        if use.step.anchors[use.listening]:
-            # The sum is no leaf, so that an in-place activation may follow.
-            value = value + self._anchor(value)
-            if self._plan is None:
-                self._reach.add(value)
-        use.listen(value, keep=self._plan is None)
-        return value
-
-    def _anchor(self, like: Tensor) -> Tensor:
-        key = (like.dtype, like.device)
-        if key not in self._anchors:
-            zero = torch.zeros((), dtype=like.dtype, device=like.device, requires_grad=True)
-            self._anchors[key] = zero
-            self._reach.add(zero)
-        return self._anchors[key]
+        return self._anchors.tie(use, result)
 
     def _sources_in(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Source]:
         found: list[Source] = []
@@ -277,17 +273,22 @@ class Watch(TorchFunctionMode):
                 found.extend(s for s in self._sources_in(tuple(value), {}) if s not in found)
         return found
 
-    def _note_data(
+    def _note(
         self,
+        func: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         result: Any,  # noqa: ANN401
+        place: int | None = None,
         *,
-        always: bool = False,
+        met_data: bool = False,
     ) -> None:
-        """Note that results stem from the data if an argument does."""
-        given = pytree.tree_leaves((args, kwargs))
-        if always or any(isinstance(v, Tensor) and v in self._from_data for v in given):
-            for value in pytree.tree_leaves(result):
-                if isinstance(value, Tensor):
-                    self._from_data[value] = True
+        """Note where results come from, and whether samples changed places on the way."""
+        if self._ordered or self.derailed:
+            return
+        moves = self.orders.moves
+        before = len(moves)
+        self.orders.note(func, args, kwargs, len(self.steps) if place is None else place)
+        self._origins.note(func, args, kwargs, result, met_data=met_data)
+        if self._plan is not None:
+            self.derailed = not all(map(self._plan.expects, count(before), moves[before:]))

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from steepest.gradnorm.lookups import Bags, Lookup
 from steepest.gradnorm.rules.base import Call, rule
-from steepest.gradnorm.shares import Lookup, Share
+from steepest.gradnorm.shares import Share
 
 
 @rule(
@@ -21,7 +22,7 @@ def embedding(call: Call, g: Tensor) -> dict[str, Share]:
     weight: Tensor = call["weight"]
     ids = call.samples_first(call["input"]).flatten(1)
     rows = call.samples_first(g).reshape(len(ids), -1, weight.shape[1])
-    return {"weight": Lookup(ids, _kept(call, ids, rows), weight.shape)}
+    return {"weight": Lookup(ids.long(), rows, weight.shape, skipped=_padding_row(call))}
 
 
 @rule(
@@ -37,17 +38,16 @@ def embedding_bag(call: Call, g: Tensor) -> dict[str, Share]:
     unusual = call.get("max_norm") is not None or call.get("scale_grad_by_freq", False)
     if unusual or ids.ndim != 2 or mode == "max" or "per_sample_weights" in call.wanted:
         raise NotImplementedError
-    weight: Tensor = call["weight"]
-    rows = g[:, None].expand(-1, ids.shape[1], -1)
-    if (weights := call.get("per_sample_weights")) is not None:
-        rows = rows * weights[..., None].to(rows.dtype)
-    rows = _kept(call, ids, rows)
+    ids = ids.long()
+    given = call.get("per_sample_weights")
+    weights = torch.ones_like(ids, dtype=g.dtype) if given is None else given.to(g.dtype)
+    padding = _padding_row(call)
+    if padding is not None:
+        weights = weights * (ids != padding)
     if mode == "mean":
-        padding = _padding_row(call)
-        counted = torch.ones_like(ids) if padding is None else (ids != padding).long()
-        rows = rows / counted.sum(1).clamp_min(1)[:, None, None]
-    ids = call.samples_first(ids).flatten(1)
-    return {"weight": Lookup(ids, call.samples_first(rows).flatten(1, 2), weight.shape)}
+        weights = weights / weights.sum(1, keepdim=True).clamp_min(1)
+    ids, weights, g = (call.samples_first(tensor) for tensor in (ids, weights, g))
+    return {"weight": Bags(ids, weights, g, call["weight"].shape)}
 
 
 @rule(torch.Tensor.__getitem__, arguments="input index")
@@ -61,12 +61,6 @@ def indexing(call: Call, g: Tensor) -> dict[str, Share]:
     ids = call.samples_first(index).flatten(1).long() % len(table)
     rows = call.samples_first(g).reshape(len(ids), -1, table.shape[1])
     return {"input": Lookup(ids, rows, table.shape)}
-
-
-def _kept(call: Call, ids: Tensor, rows: Tensor) -> Tensor:
-    """Return the gradients [N, T, D] without those of the padding row."""
-    padding = _padding_row(call)
-    return rows if padding is None else rows * (ids != padding)[..., None]
 
 
 def _padding_row(call: Call) -> int | None:

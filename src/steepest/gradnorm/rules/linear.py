@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from steepest.gradnorm.outer import Outer
+from steepest.gradnorm.paired import Paired
 from steepest.gradnorm.rules.base import Call, rule
 from steepest.gradnorm.shares import Dense, Share
 
@@ -50,13 +51,12 @@ def product_and_sum(call: Call, g: Tensor) -> dict[str, Share]:
 
 @rule(torch.bilinear, arguments="input1 input2 weight bias")
 def bilinear(call: Call, g: Tensor) -> dict[str, Share]:
-    """Bilinear form: a linear layer on the products of two inputs' entries."""
+    """Bilinear form: the weight's gradient is Σ_t g_t ⊗ a_t ⊗ b_t for inputs a and b."""
     rows = _positions(call, g)
     shares: dict[str, Share] = {}
     if "weight" in call.wanted:
         left, right = (_positions(call, call[name]) for name in ("input1", "input2"))
-        pairs = (left[..., :, None] * right[..., None, :]).flatten(2)
-        shares["weight"] = Outer(pairs[:, None], rows[:, None], call["weight"].shape)
+        shares["weight"] = Paired(left, right, rows)
     if "bias" in call.wanted:
         shares["bias"] = _bias(call["bias"], rows)
     return shares

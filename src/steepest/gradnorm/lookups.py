@@ -1,0 +1,104 @@
+"""Gradients of tables of which each sample uses some rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from steepest.gradnorm.routes import Routes, chunks
+from steepest.gradnorm.shares import Share, sum_of_squares
+
+_PART = 8
+"""Rows are copied with this part of the scratch space: more at once would not be quicker."""
+
+
+class Lookup(Share):
+    """Gradients of a table of which each sample uses some rows.
+
+    Args:
+        ids: Which rows [N, T].
+        gradients: What each use adds to its row [N, T, D].
+        shape: [rows, D].
+        skipped: A row that gets no gradient.
+    """
+
+    def __init__(
+        self, ids: Tensor, gradients: Tensor, shape: torch.Size, *, skipped: int | None = None
+    ) -> None:
+        self.samples, self.shape = len(ids), shape
+        self._ids, self._gradients, self._skipped = ids, gradients, skipped
+
+    def squares(self, routes: Routes) -> Tensor:
+        """Return squared norms [N]: uses of the same row are added up before they are squared."""
+        routes.note("closed form")
+        floats = _PART * self._gradients.shape[1:].numel()
+        return torch.cat([self._squares_of(rows) for rows in chunks(self.samples, floats)])
+
+    def dense(self, rows: slice) -> Tensor:
+        """Build gradients [n, rows, D]."""
+        count = len(range(*rows.indices(self.samples)))
+        return self.add_to(self._gradients.new_zeros(count, *self.shape), rows)
+
+    def add_to(self, total: Tensor, rows: slice) -> Tensor:
+        """Return a sum of gradients [n, rows, D] with these added, in place where possible."""
+        gradients = self._kept(rows)
+        if total.dtype != gradients.dtype:
+            return super().add_to(total, rows)
+        return total.scatter_add_(1, self._ids[rows, :, None].expand_as(gradients), gradients)
+
+    def _squares_of(self, rows: slice) -> Tensor:
+        gradients = self._kept(rows)
+        ids, order = self._ids[rows].sort(dim=1)
+        # Equal ids are neighbours now: number the runs, and add up each run in a row of its own.
+        starts = torch.ones_like(ids)
+        starts[:, 1:] = (ids[:, 1:] != ids[:, :-1]).long()
+        runs = torch.empty_like(order).scatter_(1, order, starts.cumsum(1) - 1)
+        summed = gradients.new_zeros(gradients.shape)
+        summed.scatter_add_(1, runs[..., None].expand_as(gradients), gradients)
+        return sum_of_squares(summed)
+
+    def _kept(self, rows: slice) -> Tensor:
+        """Return the gradients [n, T, D] without those of the row that gets none."""
+        gradients = self._gradients[rows]
+        if self._skipped is None:
+            return gradients
+        return gradients * (self._ids[rows] != self._skipped)[..., None]
+
+
+class Bags(Share):
+    """Gradients of a table whose rows are looked up in bags, and added up with weights.
+
+    Args:
+        ids: Which rows [N, B, L], B bags a sample.
+        weights: How much each counts [N, B, L].
+        gradients: The gradients of the bags [N, B, D].
+        shape: [rows, D].
+    """
+
+    def __init__(self, ids: Tensor, weights: Tensor, gradients: Tensor, shape: torch.Size) -> None:
+        self.samples, self.shape = len(ids), shape
+        self._ids, self._weights, self._gradients = ids, weights, gradients
+
+    def squares(self, routes: Routes) -> Tensor:
+        """Return squared norms [N]."""
+        bags, length = self._ids.shape[1:]
+        if bags == 1:
+            # Each row gets the bag's gradient, as often as its weights say.
+            weights = self._weights[:, 0, :, None]
+            counts = Lookup(self._ids[:, 0], weights, torch.Size([self.shape[0], 1]))
+            return counts.squares(routes) * sum_of_squares(self._gradients)
+        floats = _PART * bags * length * self.shape[1]
+        return torch.cat(
+            [self._rows(rows).squares(routes) for rows in chunks(self.samples, floats)]
+        )
+
+    def dense(self, rows: slice) -> Tensor:
+        """Build gradients [n, rows, D]."""
+        ids, weights = self._ids[rows], self._weights[rows]
+        counts = weights.new_zeros(*ids.shape[:2], self.shape[0]).scatter_add_(2, ids, weights)
+        return counts.transpose(1, 2) @ self._gradients[rows]
+
+    def _rows(self, rows: slice) -> Lookup:
+        """Return the same for some samples, with a gradient for every row looked up."""
+        spread = self._weights[rows, :, :, None] * self._gradients[rows, :, None]
+        return Lookup(self._ids[rows].flatten(1), spread.flatten(1, 2), self.shape)
