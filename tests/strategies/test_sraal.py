@@ -142,10 +142,13 @@ def test_the_seed_decides_and_everything_is_left_as_found(model):
 def test_what_is_missing_is_said_in_one_line(model):
     with pytest.raises(InputError, match=r"support=Support\(targets="):
         score(model, support=None)
-    with pytest.raises(InputError, match="pass their ids as labelled="):
+    with pytest.raises(InputError, match="by --labelled FILE, or in Python labelled="):
         score(model, support=None, labelled=None)
     with pytest.raises(InputError, match="none of the model's 3 classes"):
         score(model, support=Support(targets=dict.fromkeys(range(8), 3)))
+    several = {i: torch.tensor([0, 1]) for i in range(8)}
+    with pytest.raises(InputError, match=r"one class each, .* use 'vaal'"):
+        score(model, support=Support(targets=several))
 
 
 def test_label_maps_are_refused_in_one_line():

@@ -74,7 +74,7 @@ def test_labelled_samples_may_be_a_pool_of_their_own(model, pool):
 
 
 def test_without_labelled_samples_it_says_what_to_do(model, pool):
-    with pytest.raises(InputError, match="none is labelled: give labelled"):
+    with pytest.raises(InputError, match="none is labelled: name some by --labelled FILE"):
         choose(model, pool, 3, labelled=None)
 
 

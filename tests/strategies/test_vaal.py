@@ -172,7 +172,7 @@ def test_it_works_where_gradients_are_switched_off(model):
 
 
 def test_what_cannot_be_chosen_from_is_refused_in_one_line(model):
-    with pytest.raises(InputError, match="pass their ids as labelled="):
+    with pytest.raises(InputError, match="by --labelled FILE, or in Python labelled="):
         score(model, modes(12, 8), labelled=None)
     linear = nn.Linear(5, 3)
     with pytest.raises(InputError, match=r"an autoencoder takes images \[N, C, H, W\]"):
