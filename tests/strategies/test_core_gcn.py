@@ -66,9 +66,7 @@ def test_a_copy_of_a_labelled_sample_is_chosen_last(model, pool):
 
 
 def test_without_labelled_samples_it_says_what_to_do(model, pool):
-    with pytest.raises(
-        InputError, match=r"core-gcn learns .* name some by --labelled FILE"
-    ):
+    with pytest.raises(InputError, match=r"core-gcn learns .* name some by --labelled FILE"):
         choose(model, pool, 3, labelled=None)
 
 
