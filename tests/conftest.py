@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+
 import torch
 
 torch.set_num_threads(1)
+
+
+def pytest_configure() -> None:
+    # What a shell starts in the background ignores Ctrl-C, and commands under test would too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
