@@ -73,6 +73,8 @@ def key_of(sample):
 def press(page, key, address):
     """Press a key and wait for what it brings."""
     before = asked(page)
+    # Keys that come while an answer is under way are not meant for the next image.
+    page.wait_for_function("() => typeof ready !== 'undefined' && ready && !busy")
     with page.expect_response(f"**{address}*"):
         page.keyboard.press(key)
     page.wait_for_function("was => document.querySelector('#sample')?.value !== was", arg=before)
