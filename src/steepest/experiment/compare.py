@@ -149,15 +149,17 @@ def _watch(
             for run in missing
         ]
     with progress.task("comparing (cycles)", total) as step:
-        shown = 0
-        while not all(f.done() for f in futures):
-            time.sleep(_POLL_SECONDS)
+        shown, over = 0, False
+        while not over:
+            # Looked at first, so that the last cycles are shown too.
+            over = all(f.done() for f in futures)
             cycles = [count_lines(run.folder) for run in missing]
             whole = sum(n >= r.config.loop.cycles for n, r in zip(cycles, missing, strict=True))
             step.advance(sum(cycles) - shown, note=f"{whole} of {len(missing)} runs complete")
             shown = sum(cycles)
             _raise_failure(futures)
-    _raise_failure(futures)
+            if not over:
+                time.sleep(_POLL_SECONDS)
 
 
 def _explain_end(*, begun: bool) -> str:
