@@ -16,7 +16,8 @@ def test_every_number_is_that_of_its_artefact():
     found = {row[0]: row[1:] for row in cells(paper())}
     rows = json.loads((RESULTS / "figure-1" / "data.json").read_text())["rows"]
     (one,) = (r for r in rows if (r["data"], r["method"], r["share"]) == ("cifar10", "margin", 40))
-    assert found["accuracy, margin, 20,000 labels"] == [f"{one['ours']:.2f}", str(one["n"]), "–"]
+    told = f"{one['ours']:.2f} ± {one['sd']:.2f}"
+    assert found["accuracy, margin, 20,000 labels"] == [told, str(one["n"]), "–"]
     rows = json.loads((RESULTS / "table-1" / "data.json").read_text())["rows"]
     own = [r for r in rows if (r["setting"], r["norm"]) == ("own run", "tensor-sum")]
     (line,) = (row for name, row in found.items() if "Table 1" in name)
