@@ -107,6 +107,24 @@ def test_the_axis_stays_within_what_shares_can_be():
     assert (low, high) == (-0.02, 1.02)
 
 
+def test_a_band_of_two_seeds_does_not_press_the_curves_of_more_seeds_together():
+    runs = {}
+    for name, values in {"random": (0.5, 0.52, 0.54), "entropy": (0.4, 0.6)}.items():
+        for seed, value in enumerate(values):
+            entries = tuple(make_entry(name, seed, cycle, 2) for cycle in range(2))
+            for entry in entries:
+                entry["metrics"] = {"accuracy": value}
+            runs[name, seed] = Run(name, seed, entries)
+    runs["entropy", 2] = Run("entropy", 2, ())
+    comparison = Comparison("ragged", ("random", "entropy"), (0, 1, 2), runs, config={})
+    summary = summarise(comparison)
+    wide = next(entry for entry in summary.strategies if entry.strategy == "entropy")
+    assert wide.curve.low[0] < -0.5
+    axes = draw_learning_curves(comparison, summary).axes[0]
+    assert axes.get_ylim()[0] > 0.4
+    assert len(axes.collections) == 2
+
+
 def test_the_axis_shows_values_that_are_no_shares():
     comparison = compare_flat_curves(-3.0, 7.0)
     low, high = draw_learning_curves(comparison, summarise(comparison)).axes[0].get_ylim()
