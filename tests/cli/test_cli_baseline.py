@@ -58,7 +58,59 @@ def test_a_comparison_with_an_unknown_baseline_does_not_begin(workshop, capsys):
     assert not (workshop / "made").exists()
 
 
-def test_a_baseline_is_not_for_plans(workshop, capsys):
-    told = run_here(capsys, "compare", "--plan", "p.toml", "--out", "x", "--baseline", "margin")
-    assert told.code == 2
-    assert "--baseline: not with --plan" in told.err
+PLAN = """
+name = "study"
+
+[[group]]
+name = "with"
+config = "tiny.toml"
+set = ["loop.cycles=2", "training.epochs=1"]
+seeds = 1
+strategies = ["margin"]
+
+[[group]]
+name = "without"
+config = "tiny.toml"
+set = ["loop.cycles=2", "training.epochs=1"]
+seeds = 1
+strategies = ["entropy"]
+"""
+GO = ["compare", "--plan", "plan.toml", "--quiet", "--jobs", "1", "--out", "out"]
+
+
+def baselines(out):
+    """Return what the report of each group holds the others against."""
+    return {
+        path.parent.name: json.loads(path.read_text())["baseline"]
+        for path in out.glob("*/summary.json")
+    }
+
+
+def test_the_groups_of_a_plan_that_have_the_baseline_use_it(workshop, capsys):
+    (workshop / "plan.toml").write_text(PLAN)
+    told = run_here(capsys, *GO, "--baseline", "margin")
+    assert told.code == 0, told.err
+    first, _, second = told.out.partition("without:")
+    assert "labels saved vs margin" in first
+    assert "labels saved vs random" in second
+    assert baselines(workshop / "out") == {"with": "margin", "without": "random"}
+    assert run_here(capsys, *GO).code == 0
+    assert baselines(workshop / "out") == {"with": "random", "without": "random"}
+
+
+def test_a_group_whose_baseline_is_not_complete_is_held_against_random(workshop, capsys):
+    (workshop / "plan.toml").write_text(PLAN)
+    assert run_here(capsys, *GO, "--no-report").code == 0
+    (workshop / "out" / "with" / "runs" / "margin" / "seed-0" / "records.jsonl").unlink()
+    told = run_here(capsys, *GO, "--minutes", "0", "--no-report", "--baseline", "margin")
+    assert told.code == 0, told.err
+    assert told.out.endswith("3 of 4 runs complete, 2 cycles left\n")
+    assert "vs margin" not in told.out
+
+
+@pytest.mark.parametrize("more", [[], ["--list"]])
+def test_a_plan_none_of_whose_groups_has_the_baseline_does_not_begin(more, workshop, capsys):
+    (workshop / "plan.toml").write_text(PLAN)
+    told = run_here(capsys, *GO, *more, "--baseline", "entropi")
+    assert_one_line(told, "unknown baseline 'entropi': did you mean 'entropy'.*margin, random")
+    assert not (workshop / "out").exists()

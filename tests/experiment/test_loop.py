@@ -159,6 +159,16 @@ def test_a_wrong_number_of_outputs_is_refused(tmp_path, monkeypatch):
         run(tmp_path)
 
 
+def test_a_single_logit_is_refused_with_the_remedy(tmp_path, monkeypatch):
+    def build(*_args):
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 1))
+
+    monkeypatch.setattr("steepest.experiment.start.build", build)
+    with pytest.raises(ModelError, match="one logit for each sample, but the task has 10 classes"):
+        run(tmp_path)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(("until", "cycles"), [(0, 0), (1, 1), (9, 3), (None, 3)])
 def test_a_run_stops_when_so_many_cycles_are_on_record(tmp_path, until, cycles):
     experiment = Experiment(config(training__epochs=1), tmp_path / "run")

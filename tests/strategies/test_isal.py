@@ -211,6 +211,30 @@ def test_without_two_labelled_samples_and_their_targets_it_says_so(support):
         steepest.select(make_model(), make_pool(), 2, "isal", support=support, progress=False)
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("target", [7, 3, -1])
+def test_a_target_that_is_no_class_is_named_with_its_sample(solver, target):
+    targets = {**make_support().targets, 11: target}
+    said = rf"^isal: the target of sample 11 says class {target}, but the classes are 0 to 2: corr"
+    with pytest.raises(InputError, match=said):
+        scores(make_model(), make_pool(), targets=targets, solver=solver)
+
+
+def test_classes_of_maps_and_of_several_labels_are_looked_at_too():
+    torch.manual_seed(0)
+    model, pool = nn.Conv2d(2, 3, 1), torch.randn(12, 2, 5, 4)
+    maps = {i: torch.randint(3, (5, 4)) for i in range(6)}
+    maps[2][0, 0] = 255
+    assert np.isfinite(scores(model, pool, targets=maps, task=Segmentation(3)).values).all()
+    maps[4][1, 1] = 9
+    with pytest.raises(InputError, match=r"sample 4 says class 9, .* 0 to 2, and 255 where none"):
+        scores(model, pool, targets=maps, task=Segmentation(3))
+    yes = dict(enumerate(torch.eye(3, dtype=torch.long).repeat(3, 1)))
+    yes[5] = yes[5] * 4
+    with pytest.raises(InputError, match="sample 5 says class 4, but the classes are 0 to 1"):
+        scores(linear(make_points(3, 9)), make_points(), targets=yes, task=MultiLabel(3))
+
+
 def test_the_first_look_needs_no_labels():
     with looking_at(
         make_model(), as_samples(make_pool()[:2]), create("isal"), Looking(progress=False)

@@ -12,6 +12,7 @@ from torch import nn
 import steepest
 from steepest.errors import InputError
 from steepest.strategies import Support, create
+from steepest.tasks import MultiLabel
 
 
 @pytest.fixture
@@ -86,6 +87,21 @@ def test_the_automatic_radius_separates_blobs():
     pool = (4 * torch.eye(4).repeat_interleave(15, 0)) + torch.randn(60, 4) / 10
     picks = steepest.select(net, pool, 4, "probcover", progress=False)
     assert sorted(i // 15 for i in picks.ids) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["model", "features"])
+def test_the_automatic_radius_counts_labels_where_a_sample_may_have_several(given):
+    torch.manual_seed(0)
+    net = nn.Linear(4, 4)
+    # Two pairs of blobs: with a cluster for each pair, a ball would cover both of its blobs.
+    middles = torch.tensor([[4.0, 0, 0, 0], [4, 1, 0, 0], [0, 0, 4, 0], [0, 0, 4, 1]])
+    pool = middles.repeat_interleave(15, 0) + torch.randn(60, 4) / 50
+    support = Support(features=dict(enumerate(pool)) if given else {})
+    picks = steepest.select(
+        net, pool, 4, "probcover", task=MultiLabel(4), support=support, progress=False
+    )
+    assert sorted(i // 15 for i in picks.ids) == [0, 1, 2, 3]
+    assert min(picks.scores) > 10
 
 
 def test_the_automatic_radius_works_with_features_of_ones_own(model):

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 import steepest
 from steepest.errors import InputError, ModelError
 from steepest.strategies import create
+from steepest.tasks import MultiLabel, Segmentation
 from steepest.tasks.classification import Classification
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
@@ -210,6 +211,22 @@ def test_dense_outputs_average_over_positions():
     )
     with pytest.raises(InputError, match="egl has no meaning where a sample has many labels"):
         score(conv, x, "egl")
+
+
+@pytest.mark.parametrize("layers", ["all", "last"])
+def test_the_exact_fisher_trace_of_many_labels_names_the_draws(layers):
+    torch.manual_seed(2)
+    maps, table = torch.randn(4, 2, 5, 5), torch.randn(4, 6)
+    for model, x, task in (
+        (nn.Conv2d(2, 3, 1), maps, Segmentation(3)),
+        (nn.Linear(6, 3), table, MultiLabel(3)),
+    ):
+        if layers == "last" and x is maps:
+            continue  # The last layer alone is for linear ones.
+        with pytest.raises(InputError, match=r"^fisher-gradnorm: draws=0 .*: set draws to 1"):
+            score(model, x, "fisher-gradnorm", task=task, draws=0, layers=layers)
+        found = score(model, x, "fisher-gradnorm", task=task, draws=1, layers=layers)
+        assert np.isfinite(found).all()
 
 
 def test_options_are_checked():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from steepest.cli.arguments import (
@@ -49,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline",
         metavar="NAME",
-        help="the strategy others are held against in table and report; by default random",
+        help="the strategy others are held against in table and report, in all groups of a plan "
+        "that have it; by default random",
     )
     parser.add_argument(
         "--plan",
@@ -91,7 +93,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _one(arguments: argparse.Namespace) -> int:
     seeds = seeds_of(_SEEDS if arguments.seeds is None else arguments.seeds)
     comparing = Comparing(config_of(arguments), [arguments.strategies], seeds, arguments.out)
-    _check_baseline(arguments.baseline, comparing)
+    _check_baseline(arguments.baseline, [comparing])
     if arguments.only_list:
         comparing.check()
         show_runs([comparing], named=False)
@@ -109,8 +111,9 @@ def _one(arguments: argparse.Namespace) -> int:
 
 def _many(arguments: argparse.Namespace) -> int:
     plan = read_plan(arguments.plan)
+    groups = [group.below(arguments.out) for group in plan.groups]
+    _check_baseline(arguments.baseline, groups)
     if arguments.only_list:
-        groups = [group.below(arguments.out) for group in plan.groups]
         for comparing in groups:
             comparing.check()
         show_runs(groups, named=True)
@@ -123,15 +126,15 @@ def _many(arguments: argparse.Namespace) -> int:
         deadline=deadline_of(arguments),
         command=_command(),
     )
-    show_groups(comparisons, report=arguments.report)
+    show_groups(comparisons, report=arguments.report, baseline=arguments.baseline)
     return 0
 
 
-def _check_baseline(name: str | None, comparing: Comparing) -> None:
+def _check_baseline(name: str | None, comparisons: Sequence[Comparing]) -> None:
     """Refuse a baseline that nothing will be known of, before anything is run."""
     if name is None:
         return
-    labels = comparing.check()["strategies"]
+    labels = {label for comparing in comparisons for label in comparing.check()["strategies"]}
     if name not in labels:
         raise UnknownNameError("baseline", name, labels)
 
@@ -154,8 +157,6 @@ def _check_usage(arguments: argparse.Namespace) -> None:
     given = [said for said, value in others.items() if value]
     if given:
         arguments.usage_error(f"{', '.join(given)}: not with --plan, which says it in its groups")
-    if arguments.baseline is not None:
-        arguments.usage_error("--baseline: not with --plan; give it to steepest report, by group")
 
 
 def _command() -> str:

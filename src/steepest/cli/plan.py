@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from steepest.cli.outcome import show_outcome
 from steepest.experiment.comparing import Comparing, Run, all_runs
+from steepest.report.read import read_comparison
 from steepest.report.text_table import text_table
 
 
@@ -25,11 +26,21 @@ def show_runs(comparisons: Sequence[Comparing], *, named: bool) -> None:
     print(f"\n{_left(comparisons)}")
 
 
-def show_groups(comparisons: Sequence[Comparing], *, report: bool) -> None:
-    """Print the table of each comparison, and what is left of all."""
+def show_groups(
+    comparisons: Sequence[Comparing], *, report: bool, baseline: str | None = None
+) -> None:
+    """Print the table of each comparison, and what is left of all.
+
+    Args:
+        comparisons: What to show.
+        report: Whether to write the pages.
+        baseline: The strategy others are held against where it has a complete run, and random
+            elsewhere; the tables say which.
+    """
     for out in dict.fromkeys(comparing.out for comparing in comparisons):
         print(f"{out.name}:")
-        show_outcome(out, report=report)
+        known = baseline is not None and baseline in read_comparison(out).compared
+        show_outcome(out, report=report, baseline=baseline if known else None)
         print()
     print(_left(comparisons))
 

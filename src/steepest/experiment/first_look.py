@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from steepest.errors import ModelError
 from steepest.experiment.views import pool_view
 from steepest.scoring.looking import Looking, looking_at
+from steepest.scoring.single_logit import single_logits_named
 from steepest.training import predict_logits
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ def check_fit(experiment: Experiment) -> None:
     model = experiment.fresh_model(experiment.config.seed)
     images = data.train_images[:2]
     device = experiment.device
-    logits = predict_logits(model, images, mean=data.mean, std=data.std, device=device)
+    pair = pool_view(data).part(range(min(2, len(data.ids))))
+    with single_logits_named(model, pair, experiment.task):
+        logits = predict_logits(model, images, mean=data.mean, std=data.std, device=device)
     if logits.shape[1] != classes:
         raise ModelError(
             f"the model has {logits.shape[1]} outputs, but {data.name} has {classes} classes: "
@@ -38,7 +41,6 @@ def check_fit(experiment: Experiment) -> None:
             f"the model gives logits {list(logits.shape)} for images {list(images.shape)}, but "
             f"{data.name} has {said}: choose a model for that"
         )
-    pair = pool_view(data).part(range(min(2, len(data.ids))))
     how = Looking(task=experiment.task, progress=False)
     with looking_at(model, pair, experiment.strategy, how) as view:
         experiment.strategy.check(view)

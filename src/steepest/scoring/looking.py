@@ -23,6 +23,7 @@ from steepest.pool.values import plain_id
 from steepest.progress import Progress, show_progress
 from steepest.scoring.probabilities import FirstLook, WatchedView
 from steepest.scoring.samples import Samples, as_samples
+from steepest.scoring.single_logit import single_logits_named
 from steepest.seeds import SampleId, keyed_uniform
 from steepest.selection import random_subset
 from steepest.strategies import Needs, Scorer, Strategy, Support, create
@@ -87,7 +88,8 @@ def looking_at(
     model = on_device(model, how.device)
     where, kind = place_of(model)
     shown = show_progress(enabled=how.progress) if isinstance(how.progress, bool) else how.progress
-    with evaluating(model):
+    few = samples.part(positions[:1])
+    with evaluating(model), single_logits_named(model, few, _losses(how.task)):
         lens = Lens(
             model=model,
             engine=_engine(model, strategy, how.precision),

@@ -29,7 +29,8 @@ class FisherGradnorm(Scorer):
     predictions.
 
     Attributes:
-        draws: Random sign vectors per sample, keyed by its id; 0 sums over all C labels exactly.
+        draws: Random sign vectors per sample, keyed by its id; 0 sums over all C labels exactly,
+            which takes one label per sample.
         norm: As for ``entropy-gradnorm``; squares are averaged before the root is taken.
         layers: As for ``entropy-gradnorm``.
     """
@@ -77,6 +78,12 @@ class FisherGradnorm(Scorer):
 @one_per_task
 def _each_label(task: Losses) -> RowLosses:
     def losses(outputs: Any, _rows: slice) -> list[Tensor]:  # noqa: ANN401
-        return each_label(task.distributions(logits_of(outputs)))
+        shares = task.distributions(logits_of(outputs))
+        if shares.ndim > 2:
+            raise InputError(
+                "fisher-gradnorm: draws=0 sums over all labels of a sample, and where each has "
+                "many (label maps, several labels) they are too many: set draws to 1 or more"
+            )
+        return each_label(shares)
 
     return losses

@@ -24,6 +24,7 @@ from steepest.influence.parameters import choose_parameters
 from steepest.influence.solution import Solution
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
+from steepest.strategies.target_classes import check_targets
 from steepest.strategies.view import PoolView
 
 Solver = Literal["cg", "lissa", "ekfac", "last-layer"]
@@ -90,7 +91,8 @@ class Isal(Scorer):
         """Solve for s.
 
         Raises:
-            InputError: If there are no two labelled samples with targets.
+            InputError: If there are no two labelled samples with targets, or a target is none of
+                the classes.
         """
         labelled = self._labelled(pool)
         kept, held = hold_out(labelled.ids, share=self.share, seed=pool.seed)
@@ -131,6 +133,7 @@ class Isal(Scorer):
                 "id,label, or in Python support=Support(targets={id: target, …}); or begin with "
                 "'random'"
             )
+        check_targets(labelled, self.name)
         return labelled
 
     def _solve(self, pool: PoolView, train: _Labelled, held: _Labelled) -> Solution:

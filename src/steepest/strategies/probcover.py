@@ -37,7 +37,8 @@ class ProbCover(Strategy):
 
     Attributes:
         radius: δ, or ``"auto"``: the largest at which the balls around a share ``purity`` of the
-            samples hold one cluster alone, with as many k-means clusters as classes.
+            samples hold one cluster alone, with as many k-means clusters as classes; where a
+            sample may have several labels, as many as labels.
         purity: For ``"auto"``: that share.
         normalise: Whether features are scaled to length 1 first.
         limit: The most candidates that are not refused on a CPU: time grows with their square. A
@@ -94,6 +95,10 @@ class ProbCover(Strategy):
 
 def _classes(pool: PoolView) -> int:
     """Return how many classes the model tells apart; it did not run if features were given."""
+    # Of several labels each is there or not: two outcomes, which are not the classes.
+    told: int | None = getattr(pool.task, "classes", None)
+    if told is not None:
+        return max(2, told)
     if pool.classes:
         return pool.classes
     with torch.no_grad():

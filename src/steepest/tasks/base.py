@@ -25,7 +25,12 @@ class Losses:
     A model gives N samples C logits each, or C logits at each of a sample's positions: the pixels
     of an image, the labels that it may or may not have. A sample's loss is the mean over its
     positions, whatever their number.
+
+    Attributes:
+        ignored: What a target says where no class is known; None if every position has one.
     """
+
+    ignored: ClassVar[int | None] = None
 
     def distributions(self, logits: Tensor) -> Tensor:
         """Return logits whose softmax over dimension 1 are the predictions [N, C, ...]."""

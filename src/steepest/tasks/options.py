@@ -20,7 +20,9 @@ def check_options(
         InputError: For the first of them.
     """
     if classes < 2:
-        raise InputError(f"classes is {classes}; a task needs at least 2")
+        raise InputError(
+            f"classes is {classes}; a task needs at least 2: yes or no are two, with a logit each"
+        )
     if not 0 <= label_smoothing < 1:
         raise InputError(f"label_smoothing is {label_smoothing}; give 0 up to below 1")
     if class_weights is None:

@@ -39,6 +39,7 @@ class Segmentation(Task):
     name: ClassVar[str] = "segmentation"
     headline: ClassVar[str] = "miou"
     per_class: ClassVar[str] = "per_class_iou"
+    ignored: ClassVar[int | None] = IGNORED
 
     classes: int
     label_smoothing: float = 0.0
