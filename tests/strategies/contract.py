@@ -57,12 +57,11 @@ def make_pool():
     return torch.randn(SAMPLES, 1, 8, 8, dtype=torch.float64, generator=generator)
 
 
-def make_support(ids=range(SAMPLES)):
+def make_support(ids=range(SAMPLES), dtype=torch.float64):
     names = list(ids)
+    one, two, previous = (make_model(seed).to(dtype) for seed in (8, 9, 10))
     return Support(
-        targets={names[i]: i % 3 for i in LABELLED},
-        members=(make_model(8), make_model(9)),
-        previous=make_model(10),
+        targets={names[i]: i % 3 for i in LABELLED}, members=(one, two), previous=previous
     )
 
 

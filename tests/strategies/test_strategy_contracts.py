@@ -79,6 +79,17 @@ class TestEveryStrategy:
         assert split.ids == whole.ids
         np.testing.assert_allclose(split.scores, whole.scores, rtol=1e-7, atol=1e-12)
 
+    def test_batch_size_changes_nothing_among_copies_in_single_precision(self, name, model, pool):
+        model, pool = model.float(), pool.float()
+        support = make_support(dtype=torch.float32)
+        best = select(model, pool, 1, name, seed=1, support=support).ids[0]
+        copied = pool.clone()
+        copied[FREE[::2]] = pool[best]
+        whole = select(model, copied, 7, name, seed=1, support=support)
+        for size in (1, 5, 7):
+            split = select(model, copied, 7, name, seed=1, support=support, batch_size=size)
+            assert split.ids == whole.ids
+
     def test_the_order_of_the_pool_changes_nothing(self, name, model, pool):
         order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(2))
         straight = select(model, pool, 6, name, seed=4)

@@ -9,13 +9,19 @@ import numpy.typing as npt
 
 from steepest.seeds import SampleId, keyed_uniform
 
+_ROUNDING = 5e-7
+"""What single precision may change in a score, as a share of it, and of what others are like: some
+scores are differences of larger numbers."""
+
 
 def top_k(
     values: npt.NDArray[np.float64], ids: Sequence[SampleId], k: int, seed: int
 ) -> npt.NDArray[np.intp]:
     """Return the positions of the k highest values, best first.
 
-    Ties are broken by a draw keyed by sample id: the same ids win in any order of the pool.
+    Values that differ by no more than single precision rounds count as equal: copies of one sample
+    have scores that differ in the last bits, by where in its batch each was. Ties are broken by a
+    draw keyed by sample id: the same ids win in any order of the pool, and in batches of any size.
 
     Args:
         values: Scores [N].
@@ -27,7 +33,41 @@ def top_k(
         Positions [k].
     """
     ties = keyed_uniform(seed, "ties", ids)[:, 0]
-    return np.lexsort((ties, -values))[:k]
+    order = np.argsort(-values, kind="stable")
+    return order[np.lexsort((ties[order], _levels(values[order])))][:k]
+
+
+def _levels(falling: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """Number the levels of sorted values: all of one lie within rounding of its highest.
+
+    Args:
+        falling: Scores [N], highest first.
+
+    Returns:
+        Levels [N], from 0 on.
+    """
+    if not len(falling):
+        return np.zeros(0, dtype=np.intp)
+    size = np.abs(falling)
+    size[~np.isfinite(size)] = 0.0
+    # Not the largest: beside one of a heavy tail all others would be equal.
+    rounding = _ROUNDING * (size + np.quantile(size, 0.9, method="lower"))
+    with np.errstate(invalid="ignore"):  # Two infinities are equal, and their difference is NaN.
+        gaps = falling[:-1] - falling[1:]
+    new = np.zeros(len(falling), dtype=bool)
+    new[1:] = gaps > rounding[:-1]
+    edges = np.flatnonzero(np.concatenate(([True], new[1:], [True])))
+    starts, stops = edges[:-1], edges[1:]
+    # Many close neighbours in a row may lie far apart in the end: such a chain has levels within.
+    with np.errstate(invalid="ignore"):
+        long = falling[starts] - falling[stops - 1] > rounding[starts]
+    for first, stop in zip(starts[long], stops[long], strict=True):
+        highest = first
+        for row in range(first + 1, stop):
+            if falling[highest] - falling[row] > rounding[highest]:
+                highest, new[row] = row, True
+    levels: npt.NDArray[np.intp] = np.cumsum(new)
+    return levels
 
 
 def random_subset(
