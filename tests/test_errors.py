@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
+import ast
+import importlib
+import pkgutil
 import re
+from pathlib import Path
 
 import pytest
 
+import steepest
 from steepest import errors
-from steepest.errors import InputError, SteepestError, UnknownNameError
+from steepest.errors import (
+    InputError,
+    SteepestError,
+    SteepestWarning,
+    UnknownNameError,
+    first_line,
+)
 
+SOURCE = Path(steepest.__path__[0])
 DRAWN_LINE = re.compile(r"^ {4}(?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: \((?P<extra>\w+)\))?")
 
 
@@ -27,25 +38,62 @@ def drawn_tree():
     return tree
 
 
-def existing_tree():
-    classes = inspect.getmembers(errors, inspect.isclass)
-    return {
-        name: [base.__name__ for base in made.__bases__ if base is not Exception]
-        for name, made in classes
-        if made.__module__ == errors.__name__
+def import_everything():
+    for found in pkgutil.walk_packages(steepest.__path__, "steepest."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+
+
+def public_classes(base):
+    """Yield a class and all that are derived from it in this library, but for private ones."""
+    if base.__module__.startswith("steepest.") and not base.__name__.startswith("_"):
+        yield base
+    for derived in base.__subclasses__():
+        yield from public_classes(derived)
+
+
+@pytest.fixture(scope="module")
+def existing():
+    import_everything()
+    return {*public_classes(SteepestError), *public_classes(SteepestWarning)}
+
+
+def test_the_drawn_tree_is_the_one_that_exists(existing):
+    assert drawn_tree() == {
+        made.__name__: [base.__name__ for base in made.__bases__ if base is not Exception]
+        for made in existing
     }
+    assert len(drawn_tree()) == len(existing) > 10
 
 
-def test_the_drawn_tree_is_the_one_that_exists():
-    assert drawn_tree() == existing_tree()
-    assert len(drawn_tree()) > 10
+def test_every_error_says_what_it_is_for(existing):
+    assert all(made.__doc__ for made in existing)
 
 
-def test_every_error_can_be_caught_as_ours_and_every_warning_is_one():
-    for name in existing_tree():
-        made = getattr(errors, name)
-        assert issubclass(made, errors.SteepestWarning if "Warning" in name else SteepestError)
-        assert made.__doc__
+def categories(path):
+    """Yield the name of the class of every warning that a file gives."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
+            named = [key.value for key in node.keywords if key.arg == "category"]
+            yield ast.unparse([*node.args, *named][1])
+
+
+def test_every_warning_is_of_a_drawn_class():
+    given = {name for path in SOURCE.rglob("*.py") for name in categories(path)}
+    assert "RegimeWarning" in given
+    assert given <= drawn_tree().keys()
+
+
+@pytest.mark.parametrize(
+    ("error", "otherwise", "line"),
+    [
+        (ValueError("  one\ntwo"), "", "one"),
+        (ValueError(), "", "ValueError"),
+        (ValueError(" \n "), "no message", "no message"),
+    ],
+)
+def test_the_first_line_of_an_error_is_never_empty(error, otherwise, line):
+    assert first_line(error, otherwise) == line
 
 
 def test_an_unknown_name_says_the_nearest_and_all_that_are_known():

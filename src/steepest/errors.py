@@ -1,4 +1,4 @@
-"""Every error and warning that this library raises.
+"""Every error and warning that this library raises on purpose.
 
 ::
 
@@ -10,18 +10,27 @@
     ├── ModelError (RuntimeError)      the model cannot be used as it stands
     ├── VerificationError              a fast result disagrees with the slow reference
     ├── DataError                      a data set is missing, incomplete or damaged
+    │   ├── GoneError                  a file is not there; it may come back as it was
+    │   ├── AccessError                a file is there and cannot be read at this moment
+    │   └── ServerError                a Label Studio server cannot be used as it is
+    │       └── UnavailableError       it gave no answer; whether it did as asked is not known
     ├── HiddenLabelError               the label of an unlabelled sample was read
     ├── PoolError                      a pool cannot make that change of state
     ├── JournalError                   a journal or record on disk is damaged
-    └── RunFolderError                 a run folder belongs to something else, or is in use
+    ├── RunFolderError                 a run folder belongs to something else, or is in use
+    ├── FailedRunsError                some runs of a comparison failed; the others are done
+    └── OutOfTime                      the time given is up; the same command goes on from here
 
     SteepestWarning (UserWarning)
     ├── RegimeWarning                  the score ranks the most uncertain samples last
     ├── ProbabilitiesWarning           a model's outputs look like probabilities, not logits
     ├── SkippedFilesWarning            files of a folder could not be read
-    └── DroppedEntryWarning            a half-written last entry of a journal was set aside
+    ├── DroppedEntryWarning            a half-written last entry of a journal was set aside
+    └── SlowPathWarning                what saves time failed, and the plain way is taken
 
-The command line prints the message of a ``SteepestError`` on one line and exits with code 2.
+Those that only one room raises live there. What the library always catches itself is no part of
+the tree. The command line prints the message of a ``SteepestError`` on one line and exits with
+code 2.
 """
 
 from __future__ import annotations
@@ -93,6 +102,19 @@ class RunFolderError(SteepestError):
     """A run folder belongs to something else, or is in use."""
 
 
+class FailedRunsError(SteepestError):
+    """Some runs of a comparison failed, and the others went on without them.
+
+    Attributes:
+        problems: What went wrong, a line per run.
+    """
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        first, *others = self.problems
+        super().__init__(f"{first} (and {len(others)} more)" if others else first)
+
+
 class SteepestWarning(UserWarning):
     """Base of all warnings."""
 
@@ -111,3 +133,17 @@ class SkippedFilesWarning(SteepestWarning):
 
 class DroppedEntryWarning(SteepestWarning):
     """A half-written last entry of a journal was set aside."""
+
+
+class SlowPathWarning(SteepestWarning):
+    """Something that saves time failed, and the plain way is taken."""
+
+
+def first_line(error: BaseException, otherwise: str = "") -> str:
+    """Return the first line of an error's message, for a message of our own.
+
+    Args:
+        error: Of any library.
+        otherwise: What to say without a message; by default the error's class.
+    """
+    return (str(error).strip() or otherwise or type(error).__name__).splitlines()[0]

@@ -86,6 +86,11 @@ def show_progress(enabled: bool = True) -> Progress:
     return BarProgress() if sys.stderr.isatty() else LineProgress()
 
 
+def as_progress(progress: bool | Progress) -> Progress:
+    """Return where progress is shown: as given, or what suits standard error, or nowhere."""
+    return show_progress(enabled=progress) if isinstance(progress, bool) else progress
+
+
 class _Silent:
     def advance(self, amount: int = 1, note: str = "") -> None:
         pass

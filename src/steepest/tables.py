@@ -43,14 +43,18 @@ def from_table(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
     return made
 
 
-def to_table(value: Any) -> Any:  # noqa: ANN401
+def to_table(made: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
     """Turn a dataclass into plain tables and lists, ready for JSON."""
+    return {f.name: _plain(getattr(made, f.name)) for f in dataclasses.fields(made)}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_table(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return to_table(value)
     if isinstance(value, Mapping):
-        return {str(k): to_table(v) for k, v in value.items()}
+        return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_table(v) for v in value]
+        return [_plain(v) for v in value]
     return value
 
 

@@ -147,13 +147,14 @@ def test_settings_that_cannot_be_used_are_refused(wrong, words):
 def test_the_command_writes_what_can_be_read_again(tmp_path, capsys):
     out = tmp_path / "numbers.json"
     code = main(
-        ["bench", "strategies", "--smoke", "--strategies", "random", "--pools", "30", "--quiet",
-         "--out", str(out)]
+        ["bench", "strategies", "--smoke", "--strategies", "random, margin", "--pools", "30",
+         "--quiet", "--out", str(out)]
     )  # fmt: skip
     assert code == 0
     assert "random" in capsys.readouterr().out
     result = read_strategies_result(out)
     assert result.complete
+    assert [m.strategy for m in result.measurements] == ["random", "margin"]
     assert result.measurements[0].status == "measured"
     assert json.loads(out.read_text())["k"] == 5
 

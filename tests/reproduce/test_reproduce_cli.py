@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from steepest.cli.main import main
 from steepest.pool import FileLock
+from steepest.reproduce.level import FREE
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -92,3 +94,19 @@ def test_the_list_writes_nothing_in_the_smallest_size_either(tmp_path, monkeypat
     assert main(["reproduce", "--list", "--preset", "smoke", "--quiet"]) == 0
     assert "figure-2" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_help_says_every_setting_that_may_be_changed(capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--help"])
+    told = "".join(capsys.readouterr().out.split())
+    assert ",".join(FREE) in told
+
+
+def test_pages_name_the_command_that_was_given(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["another", "program"])
+    argv = ["reproduce", "gap", "--from", str(RESULTS), "--seeds", "1", "--no-runs", "--quiet"]
+    assert main([*argv, "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "table-3" / "page.html").read_text()
+    assert "steepest reproduce gap --from" in page
+    assert "another program" not in page

@@ -14,7 +14,7 @@ from steepest.bench.case import numerics
 from steepest.bench.child import Job, score_in_child
 from steepest.bench.machine import describe_machine
 from steepest.bench.precision_result import SCHEMA, PrecisionMeasurement, PrecisionResult
-from steepest.bench.ranking import Values, compare_scores, relative_errors
+from steepest.bench.ranking import compare_scores, relative_errors
 from steepest.bench.scoring import score_pool
 from steepest.bench.trained import Trained, train_and_draw
 from steepest.bench.trial import one_line
@@ -23,6 +23,7 @@ from steepest.errors import InputError
 from steepest.experiment.config import Config, load_config
 from steepest.gradnorm import Norm, Precision, reference_norms
 from steepest.progress import Progress
+from steepest.selection.ranking import Values
 
 LARGEST_POOL = 25_000
 """Samples that are scored unless told otherwise, where there are as many."""

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from steepest.seeds import SampleId
-from steepest.selection import top_k
-
-Values = npt.NDArray[np.float64]
+from steepest.selection import rank_correlation, top_k
+from steepest.selection.ranking import Values
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def compare_scores(
     chosen = (set(top_k(values, ids, count, seed).tolist()) for values in (found, wanted))
     errors = relative_errors(found, wanted)
     return Agreement(
-        _spearman(found, wanted),
+        rank_correlation(found, wanted),
         count,
         len(set.intersection(*chosen)),
         float(np.median(errors)),
@@ -66,11 +64,3 @@ def relative_errors(found: Values, wanted: Values) -> Values:
     """Return |found − wanted| / |wanted| [N]; a zero that is met has no error."""
     errors: Values = np.abs(found - wanted) / np.maximum(np.abs(wanted), 1e-300)
     return errors
-
-
-def _spearman(a: Values, b: Values) -> float | None:
-    from scipy.stats import spearmanr
-
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return None
-    return float(spearmanr(a, b).statistic)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Stored:
-    """A result that can be written to a file."""
+    """A dataclass that can be written to a file."""
 
     def save(self, path: Path) -> None:
         """Write the result as JSON.
@@ -22,21 +22,12 @@ class Stored:
         Raises:
             InputError: If the file cannot be written.
         """
-        save_result(self, path)
-
-
-def save_result(result: object, path: Path) -> None:
-    """Write a dataclass as JSON.
-
-    Raises:
-        InputError: If the file cannot be written.
-    """
-    text = json.dumps(to_table(result), indent=1, allow_nan=False, ensure_ascii=False)
-    write_atomically(path, text + "\n")
+        text = json.dumps(to_table(self), indent=1, allow_nan=False, ensure_ascii=False)
+        write_atomically(path, text + "\n")
 
 
 def load_result(cls: type[T], path: Path, schema: int) -> T:
-    """Read what ``save_result`` wrote.
+    """Read what ``Stored.save`` wrote.
 
     Args:
         cls: The dataclass that was saved.

@@ -11,7 +11,8 @@ from steepest.influence.examples import Examples, ImageExamples, Source
 from steepest.influence.fit_ekfac import fit_ekfac
 from steepest.influence.gauss_newton import gauss_newton
 from steepest.influence.hessian import hessian
-from steepest.influence.isal import hold_out, isal_direction, isal_scores
+from steepest.influence.hold_out import hold_out
+from steepest.influence.krylov import KrylovSpace, span_krylov
 from steepest.influence.last_layer import last_layer_parameters, solve_last_layer
 from steepest.influence.leave_one_out import LeaveOneOut, leave_one_out
 from steepest.influence.lissa import solve_lissa
@@ -28,6 +29,7 @@ __all__ = [
     "Examples",
     "ImageExamples",
     "Influences",
+    "KrylovSpace",
     "LeaveOneOut",
     "Objective",
     "Solution",
@@ -43,8 +45,6 @@ __all__ = [
     "hold_out",
     "influence_on_test",
     "influences_on_test",
-    "isal_direction",
-    "isal_scores",
     "last_layer_parameters",
     "leave_one_out",
     "solve_arnoldi",
@@ -52,5 +52,6 @@ __all__ = [
     "solve_dense",
     "solve_last_layer",
     "solve_lissa",
+    "span_krylov",
     "summed_gradient",
 ]

@@ -7,17 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from steepest.errors import InputError
 from steepest.influence import vectors
+from steepest.influence.basis import empty_basis, outside_of
 from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount, check_count
-from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual, shown
+from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual
 from steepest.influence.vectors import Vector
-from steepest.memory import free_bytes
-from steepest.progress import Progress
-
-_SHARE = 0.8
-"""How much of the free memory the basis may take."""
+from steepest.progress import Progress, as_progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +101,9 @@ def fit_arnoldi(
     size = vectors.size(curvature.parameters)
     count = min(check_count("iterations", iterations), size)
     kept = count if top_k is None else min(check_count("top_k", top_k), count)
-    device = curvature.objective.device
-    kind = vectors.flatten(curvature.parameters).dtype
-    if count * size * kind.itemsize > _SHARE * free_bytes(device):
-        raise InputError(
-            f"{count} vectors of {size} entries do not fit into memory: use fewer iterations"
-        )
+    basis = empty_basis(count, vectors.flatten(curvature.parameters))
     watch = StopWatch()
-    with shown(progress).task("Arnoldi", count) as step:
-        basis = torch.zeros(count, size, dtype=kind, device=device)
+    with as_progress(progress).task("Arnoldi", count) as step:
         small = torch.zeros(count, count, dtype=torch.float64)
         direction = _new_direction(basis[:0], curvature.parameters, seed, 0)
         for i in range(count):
@@ -122,10 +112,10 @@ def fit_arnoldi(
             product = vectors.flatten(curvature.product(here))
             along = basis[: i + 1] @ product
             small[: i + 1, i] = small[i, : i + 1] = along.double().cpu()
-            rest = _orthogonal(product, basis[: i + 1])
+            rest = outside_of(basis[: i + 1], product)
             length = float(rest.norm())
             # Nothing new is left where the directions so far are an invariant space.
-            exhausted = length <= 100 * torch.finfo(kind).eps * float(product.norm())
+            exhausted = length <= 100 * torch.finfo(basis.dtype).eps * float(product.norm())
             if exhausted and i + 1 < count:
                 direction = _new_direction(basis[: i + 1], curvature.parameters, seed, i + 1)
             else:
@@ -133,7 +123,7 @@ def fit_arnoldi(
             step.advance()
         values, turn = torch.linalg.eigh(small)
         order = values.abs().argsort(descending=True)[:kept]
-        order = order[values[order].abs() > 1e3 * torch.finfo(kind).eps * values.abs().max()]
+        order = order[values[order].abs() > 1e3 * torch.finfo(basis.dtype).eps * values.abs().max()]
         directions = turn[:, order].T.to(basis) @ basis
     return Eigenbasis(
         curvature, values[order].to(basis), directions, count, float(values[0]), watch.seconds()
@@ -173,12 +163,4 @@ def solve_arnoldi(
 
 def _new_direction(basis: Tensor, like: Vector, seed: int, number: int) -> Tensor:
     drawn = vectors.flatten(vectors.draw_normal(like, seed, "arnoldi", number))
-    rest = _orthogonal(drawn, basis)
-    return torch.nn.functional.normalize(rest, dim=0)
-
-
-def _orthogonal(vector: Tensor, basis: Tensor) -> Tensor:
-    # Once is not enough in floating point; twice is.
-    for _ in range(2):
-        vector = vector - basis.T @ (basis @ vector)
-    return vector
+    return torch.nn.functional.normalize(outside_of(basis, drawn), dim=0)

@@ -17,9 +17,9 @@ from steepest.influence.examples import Source
 from steepest.influence.losses import SampleLoss, loss_function
 from steepest.influence.measuring import BATCH_SIZE, plain
 from steepest.influence.objective import Objective
-from steepest.influence.solution import Solution, shown
+from steepest.influence.solution import Solution
 from steepest.influence.vectors import Vector, norm
-from steepest.progress import Progress
+from steepest.progress import Progress, as_progress
 from steepest.tasks.base import Losses
 
 _SLACK = 1e-3
@@ -114,7 +114,7 @@ def bound_terms(
         objective = Objective(
             measured, task, pool, layers=list(s), batch_size=batch_size, loss=loss
         )
-        return length * _gradient_norms(objective, loss, norm_kind, shown(progress))
+        return length * _gradient_norms(objective, loss, norm_kind, as_progress(progress))
 
     return BoundTerms(
         target=found.values,

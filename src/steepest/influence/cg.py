@@ -8,9 +8,9 @@ from steepest.errors import InputError
 from steepest.influence import vectors
 from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount, check_count
-from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual, shown
+from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress
+from steepest.progress import Progress, as_progress
 
 
 def solve_cg(
@@ -45,7 +45,7 @@ def solve_cg(
     vectors.check_vector(wanted, curvature.parameters)
     watch = StopWatch()
     search = _Search(curvature, wanted, damping)
-    with shown(progress).task("conjugate gradients", most_iterations) as step:
+    with as_progress(progress).task("conjugate gradients", most_iterations) as step:
         for _ in range(most_iterations):
             if search.residuals[-1] <= tolerance or not search.go_on():
                 break

@@ -9,9 +9,9 @@ from steepest.errors import InputError
 from steepest.influence import vectors
 from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount
-from steepest.influence.solution import Solution, StopWatch, join_notes, shown
+from steepest.influence.solution import Solution, StopWatch, join_notes
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress
+from steepest.progress import Progress, as_progress
 
 _MOST_PARAMETERS = 3000
 
@@ -29,7 +29,7 @@ def dense_matrix(curvature: Curvature, *, progress: bool | Progress = True) -> T
             "solve_cg, or choose fewer layers"
         )
     columns: list[Tensor] = []
-    with shown(progress).task("dense curvature", size) as step:
+    with as_progress(progress).task("dense curvature", size) as step:
         for unit in torch.eye(size, dtype=torch.float64, device=curvature.objective.device):
             product = curvature.product(vectors.unflatten(unit, curvature.parameters))
             columns.append(vectors.flatten(product).double())

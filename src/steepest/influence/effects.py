@@ -17,9 +17,9 @@ from steepest.influence.examples import Source
 from steepest.influence.losses import SampleLoss
 from steepest.influence.measuring import BATCH_SIZE, FirstThatWorks, in_parts, measuring
 from steepest.influence.objective import Objective
-from steepest.influence.solution import Solution, StopWatch, shown
+from steepest.influence.solution import Solution, StopWatch
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress
+from steepest.progress import Progress, as_progress
 from steepest.tasks.base import Losses
 
 _STEP = 1e-3
@@ -98,7 +98,7 @@ def influence_on_test(
             lambda: _by_differences(objective, inputs, targets, s),
         )
 
-    with measuring(objective.model), shown(progress).task("influence", len(pool)) as step:
+    with measuring(objective.model), as_progress(progress).task("influence", len(pool)) as step:
         for inputs, targets in objective.batches():
             parts += [found.detach() for found in in_parts(on_batch, inputs, targets)]
             step.advance(batches.count(inputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -26,14 +26,12 @@ class Factors:
         inputs: Q_A, eigenvectors of the second moments of what goes in [G, I, I].
         slopes: Q_S, eigenvectors of the second moments of what comes back [G, O, O].
         values: Λ, the mean square of the gradient's entries in that basis [G, O, I].
-        products: Products of the two factors' own eigenvalues, which K-FAC takes instead of Λ.
     """
 
     block: Block
     inputs: Tensor
     slopes: Tensor
     values: Tensor
-    products: Tensor
 
     def turned(self, matrix: Tensor) -> Tensor:
         """Return a matrix [G, O, I] in the eigenbasis."""
@@ -115,10 +113,6 @@ class EKFAC:
             product = turned * (factors.values + self.weight_decay + damping)
             found |= factors.block.from_matrix(factors.turned_back(product), vector)
         return found
-
-    def kfac(self) -> EKFAC:
-        """Return the same with K-FAC's eigenvalues, products of those of the two factors."""
-        return replace(self, factors=tuple(replace(f, values=f.products) for f in self.factors))
 
     def _damping(self, factors: Factors, damping: float | None) -> float:
         if damping is None:

@@ -19,8 +19,8 @@ from steepest.influence.examples import Source
 from steepest.influence.measuring import BATCH_SIZE, measuring
 from steepest.influence.objective import Objective
 from steepest.influence.parameters import Layers
-from steepest.influence.solution import StopWatch, shown
-from steepest.progress import Progress
+from steepest.influence.solution import StopWatch
+from steepest.progress import Progress, as_progress
 from steepest.tasks.base import Losses
 
 
@@ -59,7 +59,10 @@ def fit_ekfac(
     )
     watch = StopWatch()
     fit = _Fit(objective, seed)
-    with measuring(objective.model), shown(progress).task("EK-FAC", 2 * len(examples)) as step:
+    with (
+        measuring(objective.model),
+        as_progress(progress).task("EK-FAC", 2 * len(examples)) as step,
+    ):
         fit.let_gradients_flow()
         for count, uses in fit.passes():
             fit.add_moments(uses)
@@ -80,7 +83,7 @@ def fit_ekfac(
 Uses = dict[Block, list[tuple[Tensor, Tensor]]]
 """Inputs [G, N, T, I] and gradients [G, N, T, O] of each use of each layer."""
 
-_Basis = tuple[Tensor, Tensor, Tensor]
+_Basis = tuple[Tensor, Tensor]
 
 
 class _Fit:
@@ -141,15 +144,12 @@ class _Fit:
                 self._positions[block] += a.shape[1]
 
     def find_bases(self) -> dict[Block, _Basis]:
-        """Return Q_A, Q_S and the products of eigenvalues of each layer that was used."""
+        """Return Q_A and Q_S of each layer that was used."""
         bases: dict[Block, _Basis] = {}
         for block, count in self._positions.items():
-            a_values, a = torch.linalg.eigh(_symmetric(self._a[block] / count))
-            s_values, s = torch.linalg.eigh(_symmetric(self._s[block] / count))
-            # A sample's gradient is a sum over its positions.
-            each = count / len(self._objective)
-            outer = s_values.clamp_min(0)[..., :, None] * a_values.clamp_min(0)[..., None, :]
-            bases[block] = (a, s, each * outer)
+            _, a = torch.linalg.eigh(_symmetric(self._a[block] / count))
+            _, s = torch.linalg.eigh(_symmetric(self._s[block] / count))
+            bases[block] = (a, s)
         self._a.clear()
         self._s.clear()
         return bases
@@ -157,8 +157,7 @@ class _Fit:
     def add_squares(self, bases: dict[Block, _Basis], uses: Uses) -> None:
         """Add the squares of every sample's gradient in the eigenbasis."""
         for block, found in uses.items():
-            q_a, q_s, _ = bases[block]
-            q_a, q_s = q_a[:, None], q_s[:, None]
+            q_a, q_s = (basis[:, None] for basis in bases[block])
             turned = [(a @ q_a.to(a), slope @ q_s.to(slope)) for a, slope in found]
             if len(turned) == 1 and turned[0][0].shape[2] == 1:
                 a, slope = (t[:, :, 0].double().square() for t in turned[0])
@@ -169,9 +168,8 @@ class _Fit:
 
     def finish(self, bases: dict[Block, _Basis]) -> Iterator[Factors]:
         """Yield the factors of each layer."""
-        for block, (a, s, products) in bases.items():
-            values = self._squares[block] / len(self._objective)
-            yield Factors(block, a, s, values, products)
+        for block, (a, s) in bases.items():
+            yield Factors(block, a, s, self._squares[block] / len(self._objective))
 
 
 def _sum_of_squares(turned: list[tuple[Tensor, Tensor]]) -> Tensor:

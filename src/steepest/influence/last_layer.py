@@ -16,10 +16,10 @@ from steepest.influence import vectors
 from steepest.influence.examples import Source
 from steepest.influence.measuring import BATCH_SIZE, measuring, plain
 from steepest.influence.objective import Objective, check_amount
-from steepest.influence.solution import Solution, StopWatch, shown
+from steepest.influence.solution import Solution, StopWatch
 from steepest.influence.vectors import Vector
 from steepest.models.head import find_penultimate
-from steepest.progress import Progress
+from steepest.progress import Progress, as_progress
 from steepest.tasks.base import Losses
 
 _MOST_PARAMETERS = 8000
@@ -82,7 +82,7 @@ def solve_last_layer(
     )
     here = {name: wanted[name] for name in objective.parameters if name in wanted}
     vectors.check_vector(here, objective.parameters)
-    with shown(progress).task("last layer", len(examples)) as step:
+    with as_progress(progress).task("last layer", len(examples)) as step:
         matrix = _matrix(objective, names[0].rpartition(".")[0], step.advance)
     diagonal = damping + objective.weight_decay
     flat = _stacked(here)

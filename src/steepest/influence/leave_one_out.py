@@ -14,9 +14,9 @@ from steepest.errors import InputError, ModelError
 from steepest.influence.examples import Source
 from steepest.influence.measuring import measuring, plain
 from steepest.influence.objective import Objective, check_amount
-from steepest.influence.solution import StopWatch, shown
+from steepest.influence.solution import StopWatch
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress
+from steepest.progress import Progress, as_progress
 from steepest.tasks.base import Losses
 
 _ROUNDS = 20
@@ -89,7 +89,7 @@ def leave_one_out(
     training = _Training(exact, task, train, weight_decay)
     watched = _Training(exact, task, test, 0.0)
     effects: list[float] = []
-    with shown(progress).task("leave one out", len(wanted) + 1) as step:
+    with as_progress(progress).task("leave one out", len(wanted) + 1) as step:
         optimum, largest = training.reach_optimum(training.start(), None)
         before = watched.total_loss(optimum)
         step.advance()

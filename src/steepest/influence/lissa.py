@@ -18,9 +18,9 @@ from steepest.influence import vectors
 from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount, check_count
 from steepest.influence.power import largest_eigenvalue
-from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual, shown
+from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress, Step
+from steepest.progress import Progress, Step, as_progress
 from steepest.seeds import generator
 
 _CHECK_EVERY = 10
@@ -75,7 +75,7 @@ def solve_lissa(
     drawn = None if batch is None or batch >= len(curvature.objective) else batch
     series = _Series(curvature, wanted, damping, drawn, depth, tolerance, seed)
     runs: list[_Run] = []
-    with shown(progress).task("LiSSA", depth * repeats) as step:
+    with as_progress(progress).task("LiSSA", depth * repeats) as step:
         for repeat in range(repeats if drawn else 1):
             run = series.run_to_the_end(scale, repeat, step)
             # A run that failed at every scale says nothing of the one that others take.

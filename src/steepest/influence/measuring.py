@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from steepest.errors import InputError, ModelError, SteepestError
+from steepest.errors import InputError, ModelError, SteepestError, first_line
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
 from steepest.gradnorm.checks import check_mode
@@ -102,7 +102,7 @@ def explained(
         if is_out_of_memory(error) or isinstance(error, unless):
             raise
         raise ModelError(
-            f"the model or its loss failed ({type(error).__name__}: {_first_line(error)}): check "
+            f"the model or its loss failed ({type(error).__name__}: {_told(error)}): check "
             "inputs and targets, and leave out functions without a derivative"
         ) from error
 
@@ -135,7 +135,7 @@ class FirstThatWorks:
             except RuntimeError as error:
                 if isinstance(error, SteepestError) or is_out_of_memory(error):
                     raise
-                self.way, self.reason = self._other, _first_line(error)
+                self.way, self.reason = self._other, _told(error)
         return explained(other)
 
     def describe(self) -> str:
@@ -163,5 +163,5 @@ def in_parts(
         yield from in_parts(compute, batches.take(inputs, rows), some)
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+def _told(error: BaseException) -> str:
+    return first_line(error)[:160]

@@ -18,10 +18,10 @@ from steepest.influence.examples import Source
 from steepest.influence.losses import SampleLoss
 from steepest.influence.measuring import BATCH_SIZE, explained, in_parts, measuring
 from steepest.influence.objective import Objective
-from steepest.influence.solution import Solution, shown
+from steepest.influence.solution import Solution
 from steepest.influence.vectors import Vector
 from steepest.memory import is_out_of_memory
-from steepest.progress import Progress
+from steepest.progress import Progress, as_progress
 from steepest.tasks.base import Losses
 
 _NOT_TOGETHER = (RuntimeError, UserWarning)
@@ -64,7 +64,7 @@ def influences_on_test(
     for s in found:
         vectors.check_vector(s, objective.parameters)
     try:
-        values = _together(objective, found, shown(progress))
+        values = _together(objective, found, as_progress(progress))
     except _NOT_TOGETHER as error:
         if isinstance(error, SteepestError) or is_out_of_memory(error):
             raise

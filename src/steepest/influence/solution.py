@@ -9,7 +9,6 @@ from typing import Any
 from steepest.influence import vectors
 from steepest.influence.curvature import Curvature
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress, show_progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +82,6 @@ class StopWatch:
     def seconds(self) -> float:
         """Return how long ago that was."""
         return time.perf_counter() - self._start
-
-
-def shown(progress: bool | Progress) -> Progress:
-    """Return where progress is shown."""
-    return show_progress(enabled=progress) if isinstance(progress, bool) else progress
 
 
 def relative_residual(

@@ -23,12 +23,12 @@ from steepest.loop.stopwatch import Stopwatch
 from steepest.loop.told import Asking, as_answers, ask_for, name_of
 from steepest.pool import Label, Pool, State
 from steepest.pool.values import plain_ids
-from steepest.progress import Progress, show_progress
+from steepest.progress import Progress, as_progress
 from steepest.scoring.looking import BatchSize
 from steepest.scoring.samples import PoolLike, as_samples
 from steepest.scoring.select import check_k
 from steepest.scoring.selection import Selection
-from steepest.seeds import SampleId, derive
+from steepest.seeds import SampleId, check_seed, derive
 from steepest.strategies import Strategy, Support
 from steepest.tasks.base import Task
 
@@ -52,7 +52,8 @@ class ActiveLoop:
         strategy: A name or a strategy; by default ``"entropy-gradnorm"`` with a torch model and
             ``"margin"`` with predictions.
         options: Options for a strategy given by name.
-        start: The strategy that chooses while nothing is labelled.
+        start: The strategy that chooses while nothing is labelled; with ``predict``, while fewer
+            than two classes are.
         ids: Names of the samples; by default the pool's own, or the index.
         labels: Labels that are there from the beginning, by id.
         features: Features of one's own, by id or as an array [N, D] in the order of the pool.
@@ -105,7 +106,7 @@ class ActiveLoop:
             raise InputError("there is no pool: give one, or predict= and ids=")
         samples = None if pool is None else as_samples(pool, ids)
         names = plain_ids(samples.ids if samples is not None else ids)
-        self._progress = show_progress(enabled=progress) if isinstance(progress, bool) else progress
+        self._progress = as_progress(progress)
         chooser = Chooser(
             samples=samples,
             ids=names,
@@ -118,7 +119,7 @@ class ActiveLoop:
             progress=self._progress,
         )
         self._mind = Mind(chooser, fit, predict, model, strategy, options, start, support)
-        self._label, self._evaluate, self._seed = label, evaluate, seed
+        self._label, self._evaluate, self._seed = label, evaluate, check_seed(seed)
         self._clock = Stopwatch()
         self._kept = LoopFolder(None if folder is None else Path(folder), names)
         self.pool: Pool = self._kept.pool

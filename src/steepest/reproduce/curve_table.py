@@ -27,7 +27,8 @@ def curve_table(
         counts = [r["n"] for r in own.values()]
         n = max(counts, default=0)
         seeds = sorted({s for r in own.values() for s in r["seeds"]})
-        told = f"ours, n = {n} (seed {', '.join(map(str, seeds))})" if n else "ours: not there"
+        listed = f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
+        told = f"ours, n = {n} ({listed})" if n else "ours: not there"
         lines.append((method, told, *(_ours(own.get(p), decimals) for p in places)))
         if any(r["paper"] is not None for r in own.values()):
             lines.append(("", "published", *(_paper(own.get(p), decimals) for p in places)))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from steepest.datasets.base import DATA_VARIABLE, DATASETS
+from steepest.datasets.base import DATASETS, data_root
 from steepest.datasets.catalogue import CATALOGUE
 from steepest.datasets.holding import Source, find_full_layout
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.compare import run_missing
-from steepest.experiment.comparing import Comparing, Run
+from steepest.experiment.comparing import Comparing
 from steepest.experiment.config import Config, Loop
 from steepest.experiment.folder import count_records
 from steepest.experiment.loop import Experiment
@@ -52,11 +51,9 @@ class _Part(Comparing):
         """The strategies, without a baseline that nobody asked for."""
         return parse_variants(self.strategies)
 
-    @cached_property
-    def runs(self) -> list[Run]:
-        """The runs of these strategies and seeds, seed by seed."""
-        whole = Comparing.runs.func(self)  # type: ignore[attr-defined]
-        return [run for run in whole if (run.label, run.config.seed) in self.pairs]
+    def includes(self, label: str, seed: int) -> bool:
+        """Return whether nobody has made this run yet."""
+        return (label, seed) in self.pairs
 
 
 def wanted_runs(work: Workspace, artefacts: Iterable[Artefact]) -> list[Wanted]:
@@ -81,8 +78,8 @@ def absent_data(config: Config) -> str:
     holding = next((known for known in CATALOGUE if known.name == name), None)
     if holding is None or holding.source in (Source.BUILT_IN, Source.SIMULATED):
         return ""
-    root = os.environ.get(DATA_VARIABLE)
-    if root and find_full_layout(holding, Path(root).expanduser()) is not None:
+    root = data_root()
+    if root is not None and find_full_layout(holding, root) is not None:
         return ""
     return f"{holding.title} ({name}) is not here: run `steepest data get {name}`"
 

@@ -20,7 +20,7 @@ from steepest.gradnorm.precision import Precision, check_precision
 from steepest.gradnorm.preserve import evaluating
 from steepest.models.features import find_penultimate
 from steepest.pool.values import plain_id
-from steepest.progress import Progress, show_progress
+from steepest.progress import Progress, as_progress
 from steepest.scoring.probabilities import FirstLook, WatchedView
 from steepest.scoring.samples import Samples, as_samples
 from steepest.scoring.single_logit import single_logits_named
@@ -87,7 +87,7 @@ def looking_at(
         positions, free = (_shuffled(samples, p, how.seed) for p in (positions, free))
     model = on_device(model, how.device)
     where, kind = place_of(model)
-    shown = show_progress(enabled=how.progress) if isinstance(how.progress, bool) else how.progress
+    shown = as_progress(how.progress)
     few = samples.part(positions[:1])
     with evaluating(model), single_logits_named(model, few, _losses(how.task)):
         lens = Lens(

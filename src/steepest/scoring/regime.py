@@ -15,10 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.errors import RegimeWarning
+from steepest.selection import rank_correlation
 from steepest.strategies import Needs, Strategy
 
 INVERTED = -0.1
 """A rank correlation of score and entropy from which on the order counts as inverted."""
+
+_LAST = -0.5
+"""From which on the most uncertain samples do not merely come lower, but last."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def diagnose(
         return None
     return Regime(
         entropy_ratio=float(entropies.mean() / math.log(classes)),
-        rank_correlation=None if scores is None else _rank_correlation(scores, entropies),
+        rank_correlation=None if scores is None else rank_correlation(scores, entropies),
         samples=len(entropies),
     )
 
@@ -75,9 +79,11 @@ def describe_inversion(regime: Regime | None, strategy: Strategy) -> str | None:
     """
     if Needs.GRADIENTS not in strategy.needs or regime is None or not regime.inverted:
         return None
+    correlation = regime.rank_correlation or 0.0
+    place = "last" if correlation <= _LAST else "somewhat lower than others"
     return (
-        f"{strategy.name} ranks this model's most uncertain samples last (rank correlation with "
-        f"entropy {regime.rank_correlation:+.2f}, mean entropy {regime.entropy_ratio:.0%} of its "
+        f"{strategy.name} ranks this model's most uncertain samples {place} (rank correlation with "
+        f"entropy {correlation:+.2f}, mean entropy {regime.entropy_ratio:.0%} of its "
         "maximum): the model is still weak; use 'margin' or 'entropy' until it has learnt more"
     )
 
@@ -87,18 +93,3 @@ def warn_if_inverted(regime: Regime | None, strategy: Strategy) -> None:
     said = describe_inversion(regime, strategy)
     if said is not None:
         warnings.warn(said, RegimeWarning, stacklevel=3)
-
-
-def _rank_correlation(
-    scores: npt.NDArray[np.float64], entropies: npt.NDArray[np.float64]
-) -> float | None:
-    a, b = _ranks(scores), _ranks(entropies)
-    constant = np.ptp(a) == 0 or np.ptp(b) == 0
-    return None if constant else float(np.corrcoef(a, b)[0, 1])
-
-
-def _ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return ranks [N]; ties share the mean of their places."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[place]

@@ -4,6 +4,7 @@ from steepest.selection.d2_sampling import d2_sample, d2_sample_products
 from steepest.selection.k_centre import cover_radius, k_centre
 from steepest.selection.k_centre_exact import ExactCentres, k_centre_exact
 from steepest.selection.picks import Picks
+from steepest.selection.ranking import rank_correlation
 from steepest.selection.stochastic import perturb
 from steepest.selection.top_k import random_subset, top_k
 
@@ -17,5 +18,6 @@ __all__ = [
     "k_centre_exact",
     "perturb",
     "random_subset",
+    "rank_correlation",
     "top_k",
 ]

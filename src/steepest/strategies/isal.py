@@ -16,7 +16,7 @@ from steepest.influence.effects import influence_on_test
 from steepest.influence.examples import Examples
 from steepest.influence.fit_ekfac import fit_ekfac
 from steepest.influence.gauss_newton import gauss_newton
-from steepest.influence.isal import hold_out
+from steepest.influence.hold_out import hold_out
 from steepest.influence.last_layer import last_layer_parameters, solve_last_layer
 from steepest.influence.lissa import solve_lissa
 from steepest.influence.objective import summed_gradient

@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import SteepestError
+from steepest.errors import SlowPathWarning, SteepestError, first_line
 from steepest.gradnorm.inputs import call, logits_of
 from steepest.models.features import extract_features, find_penultimate
 from steepest.tasks import Task
@@ -173,10 +173,9 @@ class RecordedStep(Step):
 
 def warn_of_slower_steps(wish: str, error: BaseException) -> None:
     """Warn that steps will be taken in a plainer way."""
-    reason = (str(error).strip() or "no message").splitlines()[0]
     warnings.warn(
         f"training steps could not be {wish}, and are taken plainly: "
-        f"{type(error).__name__}: {reason}",
-        RuntimeWarning,
+        f"{type(error).__name__}: {first_line(error, 'no message')}",
+        SlowPathWarning,
         stacklevel=4,
     )

@@ -19,10 +19,11 @@ from steepest.reproduce.analyses import (
     highest,
     influences_along,
     order_by_distance,
-    rank_correlation,
     sample_norms,
 )
 from steepest.seeds import derive
+from steepest.selection import rank_correlation
+from steepest.tables import to_table
 
 DAMPINGS = (0.01, 1.0)
 LOSSES = ("true-label", "entropy")
@@ -126,7 +127,7 @@ def test_a_system_without_a_solution_stays_in_the_grid():
 
 
 def test_cells_are_ready_for_json(cells):
-    text = json.dumps([cell.to_table() for cell in cells], allow_nan=False)
+    text = json.dumps([to_table(cell) for cell in cells], allow_nan=False)
     assert "vector" not in text
 
 

@@ -19,6 +19,7 @@ from steepest.reproduce.analyses import (
     influences_along,
     sample_norms,
 )
+from steepest.tables import to_table
 
 SCHEMES = ("entropy", "expected")
 
@@ -116,7 +117,7 @@ def test_influences_of_zero_do_not_break_the_numbers(scene):
     )
     assert chain.median_ratio is None
     assert chain.worst_share == 0
-    json.dumps(chain.to_table(), allow_nan=False)
+    json.dumps(to_table(chain), allow_nan=False)
 
 
 def test_a_system_without_a_solution_and_other_samples_are_refused(scene):

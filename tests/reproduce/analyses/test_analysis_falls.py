@@ -12,6 +12,7 @@ from steepest.errors import InputError
 from steepest.influence import Examples
 from steepest.reproduce.analyses import control_groups, count_falls, highest, sample_norms
 from steepest.reproduce.analyses.falls import DRAWN, GROUPS, NEXT, SELECTED, UNSELECTED
+from steepest.tables import to_table
 
 IDS = list(range(100, 140))
 VALUES = np.linspace(4, 1, 40)
@@ -49,7 +50,7 @@ def test_a_norm_that_stays_counts_as_fallen_as_in_the_paper():
     (row,) = falls(before, after, {SELECTED: IDS[:3]})
     assert (row.fallen, row.samples, row.share) == (2, 3, 2 / 3)
     assert (row.before, row.after) == (2.0, pytest.approx(5.5 / 3))
-    json.dumps(row.to_table(), allow_nan=False)
+    json.dumps(to_table(row), allow_nan=False)
 
 
 def test_selected_samples_fall_since_they_are_trained_on():

@@ -17,6 +17,7 @@ from steepest.reproduce.analyses import (
     regime_points,
 )
 from steepest.scoring.regime import Regime
+from steepest.tables import to_table
 from steepest.tasks import Classification
 
 
@@ -28,7 +29,7 @@ def test_the_two_schemes_are_one_function_for_plain_cross_entropy():
     assert found.largest_norm > 0.01
     assert found.rank_correlation == pytest.approx(1)
     assert found.same_order
-    json.dumps(found.to_table(), allow_nan=False)
+    json.dumps(to_table(found), allow_nan=False)
 
 
 def test_the_two_schemes_differ_for_another_training_loss():
@@ -73,7 +74,7 @@ def test_models_are_gathered_by_accuracy():
     ]
     assert (found[0].inverted, found[0].lowest, found[0].highest) == (1, -0.5, -0.05)
     assert found[0].mean == pytest.approx(-0.275)
-    json.dumps([b.to_table() for b in found], allow_nan=False)
+    json.dumps([to_table(b) for b in found], allow_nan=False)
 
 
 @pytest.mark.parametrize("width", [0.0, -0.1, 0.3, 2.0])

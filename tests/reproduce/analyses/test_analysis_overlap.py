@@ -16,6 +16,7 @@ from steepest.scoring.looking import Looking
 from steepest.scoring.samples import as_samples
 from steepest.seeds import keyed_uniform
 from steepest.strategies import create
+from steepest.tables import to_table
 
 
 def overlaps(norms, ids, chosen, k, **more):
@@ -60,7 +61,7 @@ def test_random_choices_are_at_the_level_of_chance():
 def test_a_method_without_a_choice_stays_in_the_table_with_its_reason():
     rows = overlaps({"l2": np.arange(4.0)}, [0, 1, 2, 3], {"qbc": "needs a committee"}, 2)
     assert (rows[0].overlap, rows[0].reason) == (None, "needs a committee")
-    json.dumps(rows[0].to_table(), allow_nan=False)
+    json.dumps(to_table(rows[0]), allow_nan=False)
 
 
 @pytest.mark.parametrize("choice", [[0], [0, 0], [0, 9]])

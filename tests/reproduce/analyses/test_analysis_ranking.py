@@ -1,4 +1,4 @@
-"""Overlaps, chance levels and rank correlations."""
+"""Overlaps and chance levels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from steepest.errors import InputError, NonFiniteError
-from steepest.reproduce.analyses import chance_overlap, highest, rank_correlation
+from steepest.reproduce.analyses import chance_overlap, highest
 from steepest.reproduce.analyses.ranking import Chance
 from steepest.seeds import keyed_uniform
 
@@ -54,16 +54,3 @@ def test_the_highest_of_not_finite_values_are_refused():
         highest(np.array([1.0, np.nan]), [0, 1], 1, 0)
     with pytest.raises(InputError, match="one for each"):
         highest(np.zeros(3), [0, 1], 1, 0)
-
-
-def test_rank_correlation_is_spearman_s_ties_included():
-    a = np.floor(8 * keyed_uniform(0, "a", range(60))[:, 0])
-    b = a + np.floor(8 * keyed_uniform(0, "b", range(60))[:, 0])
-    assert rank_correlation(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
-
-
-def test_a_constant_has_no_rank_correlation():
-    assert rank_correlation(np.ones(5), np.arange(5.0)) is None
-    assert rank_correlation(np.ones(1), np.ones(1)) is None
-    with pytest.raises(InputError, match="cannot be compared"):
-        rank_correlation(np.ones(2), np.ones(3))

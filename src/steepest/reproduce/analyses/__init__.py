@@ -11,7 +11,6 @@ from steepest.reproduce.analyses.bound_chain import BoundChain, bound_terms_of, 
 from steepest.reproduce.analyses.descent import DescentStudy, StepResult, study_descent
 from steepest.reproduce.analyses.directions import Direction, find_directions
 from steepest.reproduce.analyses.falls import Falls, control_groups, count_falls
-from steepest.reproduce.analyses.krylov import KrylovSpace, span_krylov
 from steepest.reproduce.analyses.nearest import Distance, order_by_distance
 from steepest.reproduce.analyses.overlap import (
     Overlap,
@@ -19,7 +18,7 @@ from steepest.reproduce.analyses.overlap import (
     count_overlaps,
     oracle_norms,
 )
-from steepest.reproduce.analyses.ranking import chance_overlap, highest, rank_correlation
+from steepest.reproduce.analyses.ranking import chance_overlap, highest
 from steepest.reproduce.analyses.regimes import (
     RegimeBucket,
     RegimePoint,
@@ -36,7 +35,6 @@ __all__ = [
     "Direction",
     "Distance",
     "Falls",
-    "KrylovSpace",
     "Overlap",
     "Reading",
     "RegimeBucket",
@@ -59,9 +57,7 @@ __all__ = [
     "influences_along",
     "oracle_norms",
     "order_by_distance",
-    "rank_correlation",
     "regime_points",
     "sample_norms",
-    "span_krylov",
     "study_descent",
 ]

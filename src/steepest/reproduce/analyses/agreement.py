@@ -20,15 +20,10 @@ from steepest.influence import Source, influences_on_test
 from steepest.influence.measuring import BATCH_SIZE
 from steepest.progress import Progress, SilentProgress
 from steepest.reproduce.analyses.directions import CurvatureName, Direction
-from steepest.reproduce.analyses.ranking import (
-    Values,
-    chance_overlap,
-    highest,
-    rank_correlation,
-)
+from steepest.reproduce.analyses.ranking import chance_overlap, highest
 from steepest.reproduce.analyses.sample_norms import LossName, NormTable
 from steepest.seeds import SampleId, derive
-from steepest.tables import to_table
+from steepest.selection.ranking import Values, rank_correlation
 from steepest.tasks.base import Losses
 
 WhichModel = Literal["T(c)", "T(c+1)"]
@@ -98,11 +93,6 @@ class Agreement:
     rank_correlation: float | None
     sound: bool
     solver: Mapping[str, Any]
-
-    def to_table(self) -> dict[str, Any]:
-        """Return everything as plain numbers and words, ready for JSON."""
-        table: dict[str, Any] = to_table(self)
-        return table
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,8 @@ from steepest.gradnorm.norms import SampleNorm
 from steepest.influence import BoundTerms, vectors
 from steepest.reproduce.analyses.agreement import Targets
 from steepest.reproduce.analyses.directions import CurvatureName
-from steepest.reproduce.analyses.ranking import Values
 from steepest.reproduce.analyses.sample_norms import LossName
-from steepest.tables import to_table
+from steepest.selection.ranking import Values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +60,6 @@ class BoundChain:
     above_before: float
     sound: bool
     solver: dict[str, Any]
-
-    def to_table(self) -> dict[str, Any]:
-        """Return everything as plain numbers and words, ready for JSON."""
-        table: dict[str, Any] = to_table(self)
-        return table
 
 
 def chain_of_bounds(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,7 +18,6 @@ from torch import Tensor
 from steepest.errors import InputError
 from steepest.progress import Progress, SilentProgress
 from steepest.seeds import derive, generator
-from steepest.tables import to_table
 
 Kind = Literal["plane", "balanced"]
 """Labels that follow a plane but for noise; or every point once with each label, so that the
@@ -111,11 +110,6 @@ class DescentStudy:
     holds: bool
     holds_up_to_largest: bool
     violated_beyond: bool
-
-    def to_table(self) -> dict[str, Any]:
-        """Return everything as plain numbers and words, ready for JSON."""
-        table: dict[str, Any] = to_table(self)
-        return table
 
 
 def make_problem(

@@ -13,16 +13,17 @@ from torch import nn
 from steepest.errors import InputError, UnknownNameError
 from steepest.influence import (
     Curvature,
+    KrylovSpace,
     Source,
     Vector,
     gauss_newton,
     hessian,
+    span_krylov,
     summed_gradient,
     vectors,
 )
 from steepest.influence.measuring import BATCH_SIZE
-from steepest.progress import Progress
-from steepest.reproduce.analyses.krylov import KrylovSpace, span_krylov
+from steepest.progress import Progress, SilentProgress
 from steepest.reproduce.analyses.sample_norms import LossName
 from steepest.tasks.base import Losses
 
@@ -116,7 +117,7 @@ def find_directions(
             )
             space = span_krylov(
                 curvature, v, finite, tolerance=tolerance, most_iterations=most_iterations,
-                progress=progress,
+                progress=progress or SilentProgress(),
             )  # fmt: skip
             found += [_solved(name, loss, damping, space) for damping in finite]
     return found

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from steepest.errors import InputError
 from steepest.gradnorm.norms import SampleNorm
-from steepest.reproduce.analyses.ranking import Values, highest
+from steepest.reproduce.analyses.ranking import highest
 from steepest.reproduce.analyses.sample_norms import LossName
 from steepest.seeds import SampleId, derive
 from steepest.selection import random_subset
-from steepest.tables import to_table
+from steepest.selection.ranking import Values
 
 SELECTED = "selected"
 UNSELECTED = "not selected"
@@ -53,11 +52,6 @@ class Falls:
     share: float
     before: float
     after: float
-
-    def to_table(self) -> dict[str, Any]:
-        """Return everything as plain numbers and words, ready for JSON."""
-        table: dict[str, Any] = to_table(self)
-        return table
 
 
 def control_groups(

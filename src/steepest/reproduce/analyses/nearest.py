@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from steepest.reproduce.analyses.agreement import Agreement, Reading
-from steepest.tables import to_table
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,6 @@ class Distance:
     cycles: int
     sound: bool
     nearest: bool
-
-    def to_table(self) -> dict[str, Any]:
-        """Return everything as plain numbers and words, ready for JSON."""
-        table: dict[str, Any] = to_table(self)
-        return table
 
 
 def order_by_distance(cells: Iterable[Agreement], published: Mapping[int, float]) -> list[Distance]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn
 
@@ -17,14 +17,14 @@ from steepest.gradnorm.norms import SampleNorm
 from steepest.influence import Source
 from steepest.influence.measuring import BATCH_SIZE
 from steepest.progress import Progress
-from steepest.reproduce.analyses.ranking import Values, chance_overlap, highest
+from steepest.reproduce.analyses.ranking import chance_overlap, highest
 from steepest.reproduce.analyses.sample_norms import NORMS, sample_norms
 from steepest.scoring.looking import Looking
 from steepest.scoring.samples import Samples
 from steepest.scoring.select import choose_from
 from steepest.seeds import SampleId, derive
+from steepest.selection.ranking import Values
 from steepest.strategies import Strategy
-from steepest.tables import to_table
 from steepest.tasks.base import Losses
 
 Setting = Literal["same models", "own run"]
@@ -58,11 +58,6 @@ class Overlap:
     chance: float
     chance_sd: float
     reason: str = ""
-
-    def to_table(self) -> dict[str, Any]:
-        """Return everything as plain numbers and words, ready for JSON."""
-        table: dict[str, Any] = to_table(self)
-        return table
 
 
 def oracle_norms(

@@ -1,4 +1,4 @@
-"""How far two rankings agree: samples that both put first, and the correlation of their ranks."""
+"""Which samples a ranking puts first, and how many of them two unrelated ones share."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from steepest.errors import InputError, NonFiniteError
 from steepest.seeds import SampleId
 from steepest.selection import top_k
-
-Values = npt.NDArray[np.float64]
-"""One number per sample [N]."""
+from steepest.selection.ranking import Values
 
 
 @dataclass(frozen=True)
@@ -61,22 +58,3 @@ def highest(values: Values, ids: Sequence[SampleId], k: int, seed: int) -> froze
     if not np.isfinite(values).all():
         raise NonFiniteError("a value to rank by is NaN or infinite: look at the model's outputs")
     return frozenset(ids[int(row)] for row in top_k(values, ids, k, seed))
-
-
-def rank_correlation(a: Values, b: Values) -> float | None:
-    """Return Spearman's correlation; None if either ranking is constant."""
-    if len(a) != len(b):
-        raise InputError(f"{len(a)} and {len(b)} values cannot be compared: give one of each")
-    if len(a) < 2:
-        return None
-    ranks = [_ranks(values) for values in (a, b)]
-    if any(np.ptp(values) == 0 for values in ranks):
-        return None
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
-
-
-def _ranks(values: Values) -> Values:
-    """Return ranks [N]; ties share the mean of their places."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[place]

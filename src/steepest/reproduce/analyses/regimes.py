@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from steepest.errors import InputError
 from steepest.experiment.record import Record
 from steepest.scoring.regime import INVERTED
-from steepest.tables import to_table
 
 
 @dataclass(frozen=True)
@@ -54,11 +52,6 @@ class RegimeBucket:
     highest: float
     inverted: int
     entropy_ratio: float
-
-    def to_table(self) -> dict[str, Any]:
-        """Return everything as plain numbers and words, ready for JSON."""
-        table: dict[str, Any] = to_table(self)
-        return table
 
 
 def regime_points(

@@ -20,7 +20,7 @@ from steepest.influence.losses import loss_function
 from steepest.influence.measuring import BATCH_SIZE, in_parts, plain
 from steepest.influence.objective import check_count
 from steepest.progress import Progress, SilentProgress
-from steepest.reproduce.analyses.ranking import Values
+from steepest.selection.ranking import Values
 from steepest.tasks.base import Losses
 
 LossName = Literal["true-label", "entropy", "expected"]

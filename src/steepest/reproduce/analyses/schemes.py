@@ -12,9 +12,8 @@ from torch import nn
 from steepest.influence import Source
 from steepest.influence.measuring import BATCH_SIZE, plain
 from steepest.progress import Progress
-from steepest.reproduce.analyses.ranking import Values, rank_correlation
 from steepest.reproduce.analyses.sample_norms import sample_norms
-from steepest.tables import to_table
+from steepest.selection.ranking import Values, rank_correlation
 from steepest.tasks.base import Losses
 
 
@@ -40,11 +39,6 @@ class SchemeIdentity:
     moved: int
     same_order: bool
     largest_norm: float
-
-    def to_table(self) -> dict[str, Any]:
-        """Return everything as plain numbers and words, ready for JSON."""
-        table: dict[str, Any] = to_table(self)
-        return table
 
 
 def compare_schemes(

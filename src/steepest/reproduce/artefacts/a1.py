@@ -10,6 +10,7 @@ from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
 from steepest.reproduce.parts import FigurePart, Panel, Part, TablePart, cell
 from steepest.reproduce.publication import Published
 from steepest.reproduce.workspace import Workspace
+from steepest.tables import to_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,9 +56,9 @@ class AverageNorm(Artefact):
         starts, points = (20, 40) if work.smoke else (200, 200)
 
         def make() -> dict[str, Any]:
-            return study_descent(
-                starts=starts, points=points, seed=work.seed, progress=work.progress
-            ).to_table()
+            return to_table(
+                study_descent(starts=starts, points=points, seed=work.seed, progress=work.progress)
+            )
 
         study = work.remember(f"a1/{points}-points-{starts}-starts", make)
         rows = tuple({**row, "ours": row["worst"], "n": row["starts"]} for row in study["rows"])

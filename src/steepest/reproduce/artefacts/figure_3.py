@@ -16,6 +16,7 @@ from steepest.reproduce.model_directions import ModelDirections
 from steepest.reproduce.parts import FigurePart, Panel, Part, TablePart
 from steepest.reproduce.publication import Published
 from steepest.reproduce.workspace import Workspace
+from steepest.tables import to_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,7 +128,7 @@ def _chains(
             if one.values is not None:
                 key = (one.direction.loss, _NORM)
                 found.append(chain_of_bounds(one, after[key], before[key], cycle=cycle, norm=_NORM))
-        return [one.to_table() for one in found]
+        return [to_table(one) for one in found]
 
     key = f"figure-3/{work.level.effort.key}/{run.key}/cycle-{cycle}"
     found: list[dict[str, Any]] = work.remember(key, make)

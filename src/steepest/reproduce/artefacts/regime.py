@@ -55,7 +55,7 @@ class OverTraining(Artefact):
                     points.setdefault(point.where, {"data": run.setting, **to_table(point)})
         found = list(points.values())
         rows = tuple({**one, "ours": one["rank_correlation"], "n": 1} for one in found)
-        buckets = [one.to_table() for one in bucket_regimes(_points(found))]
+        buckets = [to_table(one) for one in bucket_regimes(_points(found))]
         more = {"points": found, "buckets": buckets}
         return Findings(rows, _NOTES, work.missing(needs), more)
 

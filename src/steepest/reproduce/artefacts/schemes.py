@@ -11,6 +11,7 @@ from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.parts import Part, TablePart, cell
 from steepest.reproduce.publication import Published
 from steepest.reproduce.workspace import Workspace
+from steepest.tables import to_table
 
 _MOST = 2000
 _NOTES = (
@@ -79,9 +80,9 @@ def _compare(work: Workspace, run: FinishedRun, cycle: int) -> dict[str, Any]:
         most = 40 if work.smoke else _MOST
         ids = some_of(work, work.candidates(run, cycle), most, "samples in double precision")
         pool = examples_of(work, run, ids)
-        return compare_schemes(
-            work.model(run, cycle), work.task(run), pool, progress=work.progress
-        ).to_table()
+        return to_table(
+            compare_schemes(work.model(run, cycle), work.task(run), pool, progress=work.progress)
+        )
 
     found: dict[str, Any] = work.remember(f"schemes/{run.key}/cycle-{cycle}", make)
     return found

@@ -26,6 +26,7 @@ from steepest.reproduce.workspace import Workspace
 from steepest.scoring.looking import Looking
 from steepest.seeds import SampleId, derive
 from steepest.strategies import Needs, Strategy, Support, create
+from steepest.tables import to_table
 
 _METHODS = ("core-set", "vaal", "ll4al", "sraal", "expected-gradnorm", "entropy-gradnorm", "random")
 _REFERENCE = "entropy-gradnorm"
@@ -137,7 +138,7 @@ def _count(
     found = count_overlaps(
         norms, ids, chosen, cycle=cycle, setting=setting, k=k, seed=derive(work.seed, run.seed)
     )
-    return [one.to_table() for one in found]
+    return [to_table(one) for one in found]
 
 
 def _budget(work: Workspace, run: FinishedRun, cycle: int) -> int:

@@ -25,7 +25,7 @@ from steepest.reproduce.parts import Part, Row, TablePart, cell
 from steepest.reproduce.publication import Published
 from steepest.reproduce.workspace import Workspace
 from steepest.seeds import derive
-from steepest.tables import from_table
+from steepest.tables import from_table, to_table
 
 _LOSSES: tuple[LossName, ...] = ("true-label", "entropy")
 _PURPOSE = "oracle analysis: gradient norms of candidates with their labels"
@@ -82,7 +82,7 @@ class Consistency(Artefact):
         }
         near = order_by_distance(_agreements(cells), numbers)
         rows = tuple(_row(one, published, comparable=work.comparable) for one in cells)
-        more = {"distances": [one.to_table() for one in near], "solvers": _solvers(cells)}
+        more = {"distances": [to_table(one) for one in near], "solvers": _solvers(cells)}
         return Findings(tuple(rows), tuple(dict.fromkeys(notes)), tuple(missing), more)
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
@@ -113,7 +113,7 @@ def _grid(
             targets, criterion, ids, cycle=cycle, k=min(run.config.loop.k, len(ids)),
             seed=derive(work.seed, run.seed),
         )  # fmt: skip
-        return [one.to_table() for one in found]
+        return [to_table(one) for one in found]
 
     key = f"table-2/{work.level.effort.key}/{run.key}/cycle-{cycle}"
     found: list[dict[str, Any]] = work.remember(key, make)

@@ -16,6 +16,7 @@ from steepest.reproduce.parts import Part, Row, TablePart
 from steepest.reproduce.publication import Number, Published
 from steepest.reproduce.workspace import Workspace
 from steepest.seeds import derive
+from steepest.tables import to_table
 
 _LOSSES = {"expected-gradnorm": "expected", "entropy-gradnorm": "entropy"}
 _NOTES = (
@@ -90,7 +91,7 @@ def _between(work: Workspace, run: FinishedRun, cycle: int) -> list[dict[str, An
                     seed=derive(work.seed, run.seed),
                 )  # fmt: skip
                 found += count_falls(ids, first, second, groups, cycle=cycle, loss=loss, norm=norm)
-        return [one.to_table() for one in found]
+        return [to_table(one) for one in found]
 
     found: list[dict[str, Any]] = work.remember(f"table-4/{run.key}/cycle-{cycle}", make)
     return found

@@ -15,14 +15,13 @@ import torch
 from torch import Tensor
 
 from steepest.errors import InputError
-from steepest.influence import Curvature, Solution, Vector, vectors
+from steepest.influence import vectors
+from steepest.influence.basis import empty_basis, outside_of
+from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount, check_count
-from steepest.influence.solution import StopWatch, join_notes, relative_residual
-from steepest.memory import free_bytes
-from steepest.progress import Progress, SilentProgress
-
-_SHARE = 0.8
-"""How much of the free memory the basis may take."""
+from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual
+from steepest.influence.vectors import Vector
+from steepest.progress import Progress, as_progress
 
 _SINGULAR = 1e-12
 """Smallest over largest eigenvalue below which a matrix counts as having no inverse."""
@@ -88,7 +87,9 @@ class KrylovSpace:
             smallest_eigenvalue=smallest,
             seconds=self.seconds + watch.seconds(),
             excluded=objective.excluded,
-            note=join_notes(_note(len(self.basis)), self.curvature.note),
+            note=join_notes(
+                f"one space of {len(self.basis)} products for all dampings", self.curvature.note
+            ),
         )
 
     def _coordinates(self, damping: float) -> Tensor:
@@ -108,7 +109,7 @@ def span_krylov(
     *,
     tolerance: float = 1e-3,
     most_iterations: int = 50,
-    progress: Progress | None = None,
+    progress: bool | Progress = True,
 ) -> KrylovSpace:
     """Return the space in which (C + λI) s = v is solved for several λ.
 
@@ -121,7 +122,7 @@ def span_krylov(
         dampings: λ that it has to be large enough for, each at least 0.
         tolerance: Stop once ‖v − (C + λI) s‖ / ‖v‖ is below for all of them.
         most_iterations: Products to spend at most.
-        progress: Told of every product.
+        progress: Whether to show progress.
 
     Raises:
         InputError: If an argument does not fit, or the basis does not fit into memory.
@@ -136,17 +137,16 @@ def span_krylov(
     flat = vectors.flatten(wanted)
     length = float(flat.double().norm())
     most = min(most_iterations, len(flat)) if length else 0
-    _check_memory(most, flat)
-    basis = torch.zeros(most, len(flat), dtype=flat.dtype, device=flat.device)
+    basis = empty_basis(most, flat)
     small = torch.zeros(most, most, dtype=torch.float64)
     space = KrylovSpace(curvature, wanted, basis[:0], small[:0, :0], 0.0, tolerance, 0.0)
     direction = flat / length if length else flat
-    with (progress or SilentProgress()).task("inverse products", most) as step:
+    with as_progress(progress).task("inverse products", most) as step:
         for i in range(most):
             basis[i] = direction
             product = vectors.flatten(curvature.product(vectors.unflatten(direction, wanted)))
             small[: i + 1, i] = small[i, : i + 1] = (basis[: i + 1] @ product).double().cpu()
-            rest = _orthogonal(product, basis[: i + 1])
+            rest = outside_of(basis[: i + 1], product)
             beyond = float(rest.double().norm())
             space = KrylovSpace(
                 curvature, wanted, basis[: i + 1], small[: i + 1, : i + 1], beyond, tolerance,
@@ -159,21 +159,3 @@ def span_krylov(
                 break
             direction = rest / beyond
     return space
-
-
-def _note(products: int) -> str:
-    return f"one space of {products} products for all dampings"
-
-
-def _check_memory(count: int, flat: Tensor) -> None:
-    if count * len(flat) * flat.itemsize > _SHARE * free_bytes(flat.device):
-        raise InputError(
-            f"{count} vectors of {len(flat)} entries do not fit into memory: use fewer iterations"
-        )
-
-
-def _orthogonal(vector: Tensor, basis: Tensor) -> Tensor:
-    # Once is not enough in floating point; twice is.
-    for _ in range(2):
-        vector = vector - basis.T @ (basis @ vector)
-    return vector
