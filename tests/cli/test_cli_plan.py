@@ -159,3 +159,32 @@ def test_a_list_of_another_configuration_is_refused(plan, capsys):
     assert run_here(capsys, *GO, "--minutes", "0", "--no-report").code == 0
     (plan / "plan.toml").write_text(PLAN.replace("loop.cycles=2", "loop.cycles=1"))
     assert_one_line(run_here(capsys, *GO, "--list"), "two holds a comparison of another config")
+
+
+LATE = """
+from dataclasses import dataclass
+
+from steepest.strategies import Scorer
+
+
+@dataclass(frozen=True)
+class Late(Scorer):
+    def score(self, batch):
+        lost = len(batch) > 2  # The look before the runs is at two samples.
+        return batch.logits[:, 0] * (float("nan") if lost else 1.0)
+"""
+
+
+def test_a_group_that_fails_does_not_hide_the_others(plan, capsys):
+    (plan / "late.py").write_text(LATE)
+    text = PLAN.replace('"margin"', '"late=late:Late"')
+    (plan / "plan.toml").write_text(text)
+    told = run_here(capsys, *GO)
+    assert told.code == 2
+    *errors, remedy = told.err.splitlines()
+    assert len(errors) == 2
+    assert all("NaN" in line or "finite" in line for line in errors), errors
+    assert "The same command tries what failed again" in remedy
+    assert "two:\n" in told.out
+    assert told.out.endswith("4 of 6 runs complete, 6 cycles left\n")
+    assert (plan / "out/two/report.html").exists()

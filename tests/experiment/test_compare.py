@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 from small import config, essence
 
-from steepest.errors import InputError, RunFolderError, SteepestError, UnknownNameError
+from steepest.errors import (
+    FailedRunsError,
+    InputError,
+    RunFolderError,
+    SteepestError,
+    UnknownNameError,
+)
 from steepest.experiment.compare import compare
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.record import Record
@@ -212,6 +218,50 @@ def test_the_message_of_a_failing_run_reaches_the_caller_in_one_line(tmp_path):
     with pytest.raises(SteepestError, match="asks for 1300 labels") as caught:
         go(tmp_path / "out", strategies=["margin"], seeds=[5], what=what)
     assert "\n" not in str(caught.value)
+
+
+FAILING = """
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from steepest.strategies import Scorer
+
+
+@dataclass(frozen=True)
+class Late(Scorer):
+    def score(self, batch):
+        if len(batch) > 2 and Path("broken").exists():  # The look before the run is at two samples.
+            raise RuntimeError("a bug\\nof my own")
+        return batch.logits[:, 0]
+
+
+@dataclass(frozen=True)
+class Lost(Late):
+    def score(self, batch):
+        lost = len(batch) > 2 and Path("broken").exists()
+        return batch.logits[:, 0] * (float("nan") if lost else 1.0)
+"""
+
+
+def test_runs_that_fail_do_not_keep_the_others_from_being_run(tmp_path, monkeypatch):
+    (tmp_path / "failing.py").write_text(FAILING)
+    (tmp_path / "broken").touch()
+    monkeypatch.chdir(tmp_path)
+    out, text = tmp_path / "out", ["late=failing:Late,lost=failing:Lost,margin"]
+    with pytest.raises(FailedRunsError, match="and 3 more") as caught:
+        go(out, strategies=text, seeds=[4, 5])
+    assert "\n" not in "".join(caught.value.problems)
+    assert [p.split(": ")[1] for p in caught.value.problems].count("RuntimeError") == 2
+    runs = {(r.label, r.config.seed): r for r in Comparing(quick(), text, [4, 5], out).runs}
+    done = {key for key, run in runs.items() if run.complete}
+    assert done == {(label, seed) for label in ("margin", "random") for seed in (4, 5)}
+    trace = runs["late", 4].folder / "error.txt"
+    assert 'raise RuntimeError("a bug' in trace.read_text()
+    assert not (runs["lost", 4].folder / "error.txt").exists()
+    (tmp_path / "broken").unlink()
+    assert all(run.complete for run in go(out, strategies=text, seeds=[4, 5]))
+    assert not trace.exists()
 
 
 def test_a_killed_worker_is_reported_with_the_remedy(tmp_path, monkeypatch):

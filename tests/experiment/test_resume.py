@@ -12,7 +12,7 @@ import pytest
 from killed_run import POINTS
 from small import config, essence
 
-from steepest.errors import DroppedEntryWarning
+from steepest.errors import DroppedEntryWarning, JournalError
 from steepest.experiment.loop import Experiment
 
 SCRIPT = Path(__file__).with_name("killed_run.py")
@@ -55,3 +55,25 @@ def test_a_torn_record_is_reported(tmp_path):
     with pytest.warns(DroppedEntryWarning, match=r"records\.jsonl.*half-written"):
         Experiment(config(), tmp_path / "run").run()
     assert (tmp_path / "run" / "records.jsonl.dropped").exists()
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        ((0, 2), "entry 2 is cycle 2 where 1"),
+        ((1, 2), "entry 1 is cycle 1"),
+        ((0, 0, 1), "entry 2"),
+    ],
+)
+def test_records_that_are_missing_doubled_or_out_of_place_are_refused(order, told, tmp_path):
+    out = tmp_path / "run"
+    what = config(loop__cycles=3, training__epochs=1)
+    Experiment(what, out).run()
+    path = out / "records.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("".join(f"{lines[i]}\n" for i in order))
+    before = path.read_bytes()
+    for _ in range(2):  # The second time too: the folder is not left locked.
+        with pytest.raises(JournalError, match=told):
+            Experiment(what, out).run()
+    assert path.read_bytes() == before

@@ -11,17 +11,18 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from ctypes import c_byte
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 from steepest.devices import choose_device, usable_cores
-from steepest.errors import InputError, SteepestError
+from steepest.errors import FailedRunsError, InputError, SteepestError
 from steepest.experiment.comparing import Comparing, Run, all_runs
 from steepest.experiment.config import Config
 from steepest.experiment.description import write_description
@@ -35,6 +36,8 @@ from steepest.tables import from_table
 from steepest.training.sharing import shared_gpu
 
 _POLL_SECONDS = 0.5
+_TRACE = "error.txt"
+"""In the folder of a run that an error of unknown kind ended, until it is run again."""
 
 
 def compare(
@@ -64,7 +67,8 @@ def compare(
 
     Raises:
         RunFolderError: If the folder belongs to another comparison.
-        SteepestError: If a run fails; the others are complete or resumable.
+        FailedRunsError: If runs failed, after all the others.
+        SteepestError: If a worker process was killed; what it did is resumable.
     """
     comparing = Comparing(config, strategies, seeds, Path(out))
     run_missing([comparing], progress=progress, jobs=jobs, deadline=deadline, command=command)
@@ -90,7 +94,8 @@ def run_missing(
 
     Raises:
         RunFolderError: If a folder belongs to something else.
-        SteepestError: If a run fails; the others are complete or resumable.
+        FailedRunsError: If runs failed, after all the others.
+        SteepestError: If a worker process was killed; what it did is resumable.
     """
     missing = [run for run in all_runs(comparisons) if not run.complete]
     workers = _jobs(jobs, [c.config for c in comparisons], len(missing))
@@ -157,9 +162,12 @@ def _watch(
             whole = sum(n >= r.config.loop.cycles for n, r in zip(cycles, missing, strict=True))
             step.advance(sum(cycles) - shown, note=f"{whole} of {len(missing)} runs complete")
             shown = sum(cycles)
-            _raise_failure(futures)
+            _raise_broken(futures)
             if not over:
                 time.sleep(_POLL_SECONDS)
+    problems = [problem for future in futures if (problem := future.result())]
+    if problems:
+        raise FailedRunsError(problems)
 
 
 def _explain_end(*, begun: bool) -> str:
@@ -190,20 +198,33 @@ def _begin(begun: c_byte) -> None:
 
 
 def _work(table: dict[str, Any], folder: str, shared: str, deadline: float | None) -> str:
-    """Run one experiment in a worker process; return its error in words, or nothing."""
+    """Run one experiment in a worker process; return its error in words, or nothing.
+
+    Whatever goes wrong in one run, such as an error in a strategy of the user's own, is not to keep
+    the others from being run.
+    """
+    report = Path(folder) / _TRACE
     try:
         Experiment(from_table(Config, table), Path(folder), shared=Path(shared)).run(deadline)
+        report.unlink(missing_ok=True)
     except SteepestError as error:
         return f"{folder}: {error}"
+    except Exception as error:  # noqa: BLE001 - it may be of anyone's code
+        with suppress(OSError):  # A disk that is full may be what went wrong.
+            report.parent.mkdir(parents=True, exist_ok=True)
+            report.write_text(traceback.format_exc(), encoding="utf-8")
+        said = " ".join(str(error).split())
+        return (
+            f"{folder}: {type(error).__name__}: {said} (the whole trace is in {report.name} there)"
+        )
     return ""
 
 
-def _raise_failure(futures: Sequence[Future[str]]) -> None:
+def _raise_broken(futures: Sequence[Future[str]]) -> None:
+    """Raise what ended a worker process, if anything did."""
     for future in futures:
-        if not future.done() or future.cancelled():
-            continue
-        if problem := future.result():
-            raise SteepestError(problem)
+        if future.done() and not future.cancelled():
+            future.result()
 
 
 def _jobs(jobs: int | None, configs: Sequence[Config], missing: int) -> int:

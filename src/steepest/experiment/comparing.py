@@ -92,7 +92,12 @@ class Comparing:
             )
             for seed in dict.fromkeys(self.seeds)
             for variant in self.variants
+            if self.includes(variant.label, seed)
         ]
+
+    def includes(self, label: str, seed: int) -> bool:  # noqa: ARG002 - for those who choose
+        """Return whether a strategy is run under a seed; here each is under each."""
+        return True
 
     def check(self, command: str = "") -> dict[str, Any]:
         """Return the folder's description, or say why this cannot go there."""

@@ -119,7 +119,8 @@ def run_plan(
 
     Raises:
         RunFolderError: If a folder belongs to something else.
-        SteepestError: If a run fails; the others are complete or resumable.
+        FailedRunsError: If runs failed, after all the others.
+        SteepestError: If a worker process was killed; what it did is resumable.
     """
     comparisons = [group.below(Path(out)) for group in plan.groups]
     run_missing(comparisons, progress=progress, jobs=jobs, deadline=deadline, command=command)
