@@ -129,6 +129,30 @@ def test_a_command_that_names_too_few_classes_begins_nothing(served, photos, cap
     assert (served["settings"].seed, served["settings"].multi_label) == (0, False)
 
 
+def test_a_folder_without_images_begins_nothing(served, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert "no images" in refusal(capsys, tmp_path / "empty", "--classes", "cat,dog")
+    assert list((tmp_path / "empty").iterdir()) == []
+    assert served == {}
+
+
+def test_classes_may_stand_in_a_file_one_per_line(served, photos, tmp_path, capsys):
+    (tmp_path / "classes.txt").write_text("cup, blue\n\n dog\n", encoding="utf-8")
+    assert main(["label", str(photos), "--port", "0", "--classes", f"@{tmp_path}/classes.txt"]) == 0
+    assert served["classes"] == ("cup, blue", "dog")
+    assert "cannot be read" in refusal(capsys, photos, "--classes", "@nowhere.txt")
+
+
+def test_files_that_are_no_images_are_said_at_every_start(served, photos, capsys):
+    words = ["label", str(photos), "--port", "0", "--classes", "cat,dog"]
+    assert main(words) == 0
+    assert "passed over" not in capsys.readouterr().out
+    for name in ("a.heic", "b.heic", "notes"):
+        (photos / name).touch()
+    assert main(words) == 0
+    assert "other files, passed over: 2 .heic, 1 without ending\n" in capsys.readouterr().out
+
+
 def test_what_is_set_once_cannot_be_changed(served, photos, capsys):
     assert main(["label", str(photos), "--classes", "cat,dog"]) == 0
     assert "multi_label" in refusal(capsys, photos, "--multi-label")

@@ -24,6 +24,7 @@ HELP = "label a folder of images on a local page"
 
 _LOOPBACK = "127.0.0.1"
 _WEIGHTS = (".safetensors", ".pt", ".pth")
+_MOST_KINDS = 5
 _PARTS = ("fastapi", "jinja2", "python_multipart", "uvicorn")
 
 
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--classes",
         default="",
         metavar="A,B,…",
-        help="what to choose from; more may be added later",
+        help="what to choose from, or @FILE with one per line; more may be added later",
     )
     parser.add_argument(
         "--labels",
@@ -123,31 +124,34 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     _check_parts()
+    from steepest.labelling.exchange.folder import read_names
     from steepest.labelling.project import Project
     from steepest.labelling.web.server import listen, serve
 
     host = arguments.host or _LOOPBACK
     _warn_of_strangers(host)
-    classes = [name.strip() for name in arguments.classes.split(",") if name.strip()]
+    classes = [name for name in read_names(arguments.classes) if name]
     place = arguments.project or arguments.photos / ".steepest"
     settings = _settings_of(arguments, place)
-    _check_beginning(place, classes, settings)
-    with listen(host, arguments.port) as listener:
-        if not arguments.photos.is_dir():
-            raise InputError(f"{arguments.photos}: no such folder")
-        with Project.open(
+    if not arguments.photos.is_dir():
+        raise InputError(f"{arguments.photos}: no such folder")
+    _check_beginning(arguments.photos, place, classes, settings)
+    with (
+        listen(host, arguments.port) as listener,
+        Project.open(
             arguments.photos, classes, folder=arguments.project, settings=settings
-        ) as project:
-            _prepare(project, arguments)
-            serve(
-                project,
-                host=host,
-                listener=listener,
-                name=arguments.name,
-                open_browser=not arguments.no_browser,
-                announce=_announce,
-            )
-            counts = project.progress()
+        ) as project,
+    ):
+        _prepare(project, arguments)
+        serve(
+            project,
+            host=host,
+            listener=listener,
+            name=arguments.name,
+            open_browser=not arguments.no_browser,
+            announce=_announce,
+        )
+        counts = project.progress()
     print(f"\n{counts.labelled} of {counts.images} images are labelled; labels are in {place}")
     return 0
 
@@ -203,12 +207,15 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     return merge_settings(present, from_table(Settings, {**before, **given}))
 
 
-def _check_beginning(place: Path, classes: Sequence[str], settings: Settings) -> None:
-    """Refuse too few classes before a project is made: what it is begun with stays."""
+def _check_beginning(photos: Path, place: Path, classes: Sequence[str], settings: Settings) -> None:
+    """Refuse what cannot be begun before a project is made: what it is begun with stays."""
+    from steepest.labelling.project.listing import has_samples
     from steepest.labelling.project.store import FILE_NAME
 
     if not (place / FILE_NAME).is_file():
         _check_classes(classes, settings)
+        if not has_samples(photos, place):
+            raise InputError(f"{photos}: no images in there")
 
 
 def _check_classes(names: Sequence[str], settings: Settings) -> None:
@@ -227,6 +234,13 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     gone = project.progress().missing
     missing = f", {gone} known ones are gone" if gone else ""
     print(f"{found.total} images in {arguments.photos}{refused}{missing}")
+    if found.others:
+        # Photos of some telephones cannot be shown; who has them must not miss them in the end.
+        kinds = ", ".join(
+            f"{n} {kind or 'without ending'}" for kind, n in found.others[:_MOST_KINDS]
+        )
+        more = ", …" if len(found.others) > _MOST_KINDS else ""
+        print(f"other files, passed over: {kinds}{more}")
     if arguments.labels is not None:
         report = project.import_labels(arguments.labels)
         conflicts = len(report.conflicts)

@@ -43,7 +43,33 @@ def test_a_lease_that_runs_out_at_one_browser_lets_the_other_have_the_sample(pho
         assert names(project.queue.next("team", 1, "there"))[0] in held
 
 
-def test_an_undone_sample_is_shown_where_it_was_undone(photos):
+def test_an_undo_takes_back_what_was_answered_there(photos):
+    with open_project(photos) as project:
+        (here,) = names(project.queue.next("team", 1, "here"))
+        (there,) = names(project.queue.next("team", 1, "there"))
+        project.queue.answer("team", here, ["red"], "here")
+        project.queue.skip("team", there, "there")
+        assert project.queue.undo("team", "here").sample == here
+        assert project.queue.undo("team", "here") is None
+        assert [entry.sample for entry in project.queue.history("team")] == [there]
+        assert names(project.queue.next("team", 1, "here")) == [here]
+        assert project.queue.undo("team", "there").sample == there
+
+
+def test_an_answer_that_another_browser_replaced_is_not_taken_back_before_that(photos):
+    with open_project(photos) as project:
+        project.queue.answer("team", "red-000.png", ["red"], "here")
+        project.queue.answer("team", "red-000.png", ["blue"], "there")
+        assert project.queue.undo("team", "here") is None
+        assert project.queue.label_of("red-000.png").labels == ("blue",)
+        project.queue.undo("team", "there")
+        assert project.queue.label_of("red-000.png").labels == ("red",)
+        assert project.queue.undo("team", "there") is None
+        project.queue.undo("team", "here")
+        assert project.queue.label_of("red-000.png").labels is None
+
+
+def test_an_answer_of_no_known_browser_is_taken_back_and_shown_where_it_is_asked(photos):
     with open_project(photos) as project:
         (task,) = project.queue.next("team", 1, "here")
         project.queue.answer("team", task.sample, ["red"])

@@ -61,7 +61,7 @@ def test_links_out_of_the_folder_and_hidden_files_are_left_out(tmp_path):
     with open_project(photos) as project:
         samples = [state.sample for state in project.queue.samples()]
         assert samples == ["green-001.png", "inside.png", "red-000.png"]
-        assert project.scan.refused == 3
+        assert project.scan.refused == 4
 
 
 def test_a_visible_project_folder_among_the_images_is_not_listed(tmp_path):
@@ -185,3 +185,14 @@ def test_a_project_kept_elsewhere_is_of_one_folder(tmp_path):
     (place / "photos.txt").unlink()
     with open_project(moved, folder=place) as project:
         assert project.queue.label_of("red-000.png").labels == ("red",)
+
+
+def test_other_files_and_links_to_folders_are_counted(tmp_path):
+    photos = make_names(tmp_path / "photos", 2)
+    for name in ("a.heic", "b.HEIC", "notes", ".hidden.heic"):
+        (photos / name).touch()
+    (tmp_path / "elsewhere").mkdir()
+    (photos / "linked").symlink_to(tmp_path / "elsewhere")
+    with open_project(photos) as project:
+        assert project.scan.others == ((".heic", 2), ("", 1))
+        assert (project.scan.refused, project.scan.total) == (1, 2)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import os
 import struct
+import threading
+import time
 import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ from small_project import make_photos, open_project
 
 from steepest.errors import DataError, InputError
 from steepest.labelling.project import decoding
+from steepest.labelling.project import pictures as pictures_module
 from steepest.labelling.project.decoding import read_picture, read_square
 from steepest.labelling.project.pictures import trim
 
@@ -200,3 +203,29 @@ def test_a_side_that_cannot_be_used_is_refused(tmp_path):
     photos = make_photos(tmp_path / "photos", 1)
     with open_project(photos) as project, pytest.raises(InputError, match="16 to 2048"):
         project.pictures.thumbnail("red-000.png", 4000)
+
+
+def test_few_pictures_are_decoded_at_a_time_and_each_once(tmp_path, monkeypatch):
+    guard, inside, most, made = threading.Lock(), set(), [], []
+
+    def read_slowly(path, side):
+        with guard:
+            inside.add(threading.get_ident())
+            most.append(len(inside))
+            made.append((path.name, side))
+        time.sleep(0.02)
+        with guard:
+            inside.discard(threading.get_ident())
+        return read_picture(path, side)
+
+    monkeypatch.setattr(pictures_module, "usable_cores", lambda: 2)
+    monkeypatch.setattr(pictures_module, "read_picture", read_slowly)
+    photos = make_photos(tmp_path / "photos", 6)
+    with open_project(photos) as project:
+        asked = [entry.name for entry in sorted(photos.glob("*.png"))] * 3
+        with ThreadPoolExecutor(18) as people:
+            shown = list(people.map(project.pictures.thumbnail, asked))
+    assert max(most) <= 2
+    assert len(shown) == 18
+    # At most two can begin with the same one before it is there.
+    assert len(made) <= 12

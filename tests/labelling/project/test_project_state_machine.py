@@ -12,6 +12,7 @@ from small_project import CLASSES, Clock, make_names, open_project
 PEOPLE = st.sampled_from(["ann", "bob"])
 SAMPLES = st.sampled_from([f"{CLASSES[n % 3]}-{n:03d}.png" for n in range(4)])
 LABELS = st.sampled_from(CLASSES)
+BROWSERS = st.sampled_from(["", "here", "there"])
 
 
 class Labelling(RuleBasedStateMachine):
@@ -31,30 +32,40 @@ class Labelling(RuleBasedStateMachine):
         self.place.cleanup()
 
     def said(self, person):
-        return dict(self.stacks[person])
+        return {sample: label for sample, label, _ in self.stacks[person]}
 
-    @rule(person=PEOPLE, sample=SAMPLES, label=LABELS)
-    def answer(self, person, sample, label):
+    def last(self, person, browser):
+        """Return the place of the last answer given there that no later one replaced."""
+        later = set()
+        for place, (sample, _, where) in reversed(list(enumerate(self.stacks[person]))):
+            if sample not in later and where in (browser, ""):
+                return place
+            later.add(sample)
+        return None
+
+    @rule(person=PEOPLE, sample=SAMPLES, label=LABELS, browser=BROWSERS)
+    def answer(self, person, sample, label, browser):
         known = self.said(person).get(sample)
-        entry = self.project.queue.answer(person, sample, [label])
+        entry = self.project.queue.answer(person, sample, [label], browser)
         assert entry.kind == ("label" if known in (None, "skip") else "relabel")
-        self.stacks[person].append((sample, label))
+        self.stacks[person].append((sample, label, browser))
 
-    @rule(person=PEOPLE, sample=SAMPLES)
-    def skip(self, person, sample):
-        self.project.queue.skip(person, sample)
-        self.stacks[person].append((sample, "skip"))
+    @rule(person=PEOPLE, sample=SAMPLES, browser=BROWSERS)
+    def skip(self, person, sample, browser):
+        self.project.queue.skip(person, sample, browser)
+        self.stacks[person].append((sample, "skip", browser))
 
-    @rule(person=PEOPLE)
-    def undo(self, person):
-        entry = self.project.queue.undo(person)
-        if not self.stacks[person]:
+    @rule(person=PEOPLE, browser=BROWSERS)
+    def undo(self, person, browser):
+        entry = self.project.queue.undo(person, browser)
+        place = self.last(person, browser)
+        if place is None:
             assert entry is None
             return
-        sample, _ = self.stacks[person].pop()
+        sample, *_ = self.stacks[person].pop(place)
         assert entry.sample == sample
         if sample not in self.said(person):
-            assert self.project.queue.next(person)[0].sample == sample
+            assert self.project.queue.next(person, browser=browser)[0].sample == sample
 
     @rule(person=PEOPLE)
     def ask(self, person):
@@ -84,7 +95,7 @@ class Labelling(RuleBasedStateMachine):
     def the_history_shows_what_stands(self):
         for person, stack in self.stacks.items():
             shown = self.project.queue.history(person, limit=1000)
-            assert [entry.sample for entry in reversed(shown)] == [sample for sample, _ in stack]
+            assert [entry.sample for entry in reversed(shown)] == [sample for sample, *_ in stack]
 
 
 Labelling.TestCase.settings = settings(max_examples=12, stateful_step_count=20, deadline=None)

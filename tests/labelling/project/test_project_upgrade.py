@@ -23,6 +23,7 @@ def old(tmp_path):
         ("images", "rests_until"),
         ("assignments", "browser"),
         ("trainings", "folds"),
+        ("answers", "browser"),
     ):
         file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     file.execute("UPDATE images SET unreadable = 'x', open = 0 WHERE id = 'blue-002.png'")
@@ -38,6 +39,7 @@ def test_an_old_project_goes_on_with_all_its_answers(old):
         assert len(project.queue.next("ann", 9)) == 3
         assert project.progress().unreadable == 0
         project.trainer.request(folds=3)
+        assert project.queue.undo("ann", "a browser").sample == "red-000.png"
 
 
 def test_the_columns_of_old_and_new_projects_stand_in_the_same_order(old, tmp_path):
@@ -47,7 +49,7 @@ def test_the_columns_of_old_and_new_projects_stand_in_the_same_order(old, tmp_pa
         open_project(photos).close()
         file = sqlite3.connect(photos / ".steepest" / FILE_NAME)
         assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
-        tables = ("images", "assignments", "trainings")
+        tables = ("images", "assignments", "trainings", "answers")
         columns = [file.execute(f"PRAGMA table_info({table})").fetchall() for table in tables]
         found.append([[(row[1], row[2]) for row in rows] for rows in columns])
         file.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from drawn_shapes import draw_shapes
 from label_server import samples_in
-from web_pages import TOKEN, open_pages, stranger
+from web_pages import TOKEN, is_one_line, open_pages, stranger
 
 
 @pytest.fixture
@@ -61,6 +61,24 @@ def test_the_grid_and_undo_belong_to_the_browser_too(photos):
         client.post("/answer", data={"sample": here, "label": "cat"})
         assert samples_in(client.post("/undo").text) == [here]
         assert here not in samples_in(other.get("/grid").text)
+
+
+def test_undo_takes_back_nothing_of_another_browser(photos):
+    with open_pages(photos, name="team") as (project, client):
+        other, third = let_in(client), let_in(client)
+        here, there = (samples_in(browser.get("/task").text)[0] for browser in (client, other))
+        client.post("/answer", data={"sample": here, "label": "cat"})
+        other.post("/answer", data={"sample": there, "label": "dog"})
+        assert samples_in(client.post("/undo").text) == [here]
+        assert project.queue.label_of(there).labels == ("dog",)
+        for browser in (client, third):
+            refused = browser.post("/undo")
+            assert refused.status_code == 400
+            assert "answered in this browser" in refused.text
+            assert is_one_line(refused.text)
+        other.post("/skip", data={"sample": here})
+        assert samples_in(other.post("/undo").text) == [here]
+        assert samples_in(other.post("/undo").text) == [there]
 
 
 def test_a_change_of_name_gives_back_what_this_browser_held_and_no_more(photos):

@@ -13,6 +13,7 @@ from label_server import samples_in
 from PIL import Image
 from web_pages import is_one_line, open_pages
 
+from steepest.errors import SkippedFilesWarning
 from steepest.labelling.project.statistics import CurvePoint, binomial_interval
 from steepest.labelling.web.curve import draw_curve
 from steepest.labelling.web.list_pages import PAGE
@@ -33,6 +34,11 @@ def zipped(*names):
         for name in names:
             archive.writestr(name, b"never read")
     return file.getvalue()
+
+
+def told(archive):
+    """Return what a zip file says about the images that are not in it."""
+    return archive.read("left-out.csv").decode().splitlines()
 
 
 def leftovers(project):
@@ -130,8 +136,11 @@ def test_a_file_that_is_gone_is_left_out_of_the_folders(photos):
         for sample in (first, second):
             project.queue.answer("ann", sample, ["cat"])
         (photos / first).unlink()
-        with zipfile.ZipFile(io.BytesIO(client.get("/export/zip").content)) as archive:
-            assert archive.namelist() == [f"cat/{second}"]
+        with pytest.warns(SkippedFilesWarning, match=r"^1 image is not in the zip file"):
+            given = client.get("/export/zip").content
+        with zipfile.ZipFile(io.BytesIO(given)) as archive:
+            assert archive.namelist() == [f"cat/{second}", "left-out.csv"]
+            assert f'"{first}","cat","{first}: the file is gone"' in told(archive)
 
 
 def test_what_went_out_comes_in_again(photos, tmp_path):

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from steepest.errors import InputError
-from steepest.labelling.project.history import STANDING, History, find_image, to_answer
+from steepest.labelling.project.history import History, find_image, to_answer
 from steepest.labelling.project.predictions import predicted
 from steepest.labelling.project.records import Answer, Kind
 from steepest.labelling.project.resolve import IMPORTED_BY, refresh
@@ -38,10 +38,18 @@ class Answering(History):
         super().__init__(store, settings, clock)
         self._after_answer = after_answer
 
-    def answer(self, annotator: str, sample: str, labels: Sequence[str]) -> Answer:
+    def answer(
+        self, annotator: str, sample: str, labels: Sequence[str], browser: str = ""
+    ) -> Answer:
         """Say what a sample is: for the first time, or otherwise than before.
 
         Taken for every known sample at any time, given out or not.
+
+        Args:
+            annotator: Who says so.
+            sample: What it is about.
+            labels: The names of its classes.
+            browser: Where; only there it can be taken back.
 
         Raises:
             InputError: If the name, the sample or a class is not known.
@@ -50,11 +58,11 @@ class Answering(History):
         with self._store.writing() as connection:
             image = find_image(connection, sample)
             text = self._classes(connection).encode(labels)
-            answer = self._add(connection, annotator, image, text)
+            answer = self._add(connection, (annotator, browser), image, text)
         self._follow_up()
         return answer
 
-    def skip(self, annotator: str, sample: str) -> Answer:
+    def skip(self, annotator: str, sample: str, browser: str = "") -> Answer:
         """Refuse a sample: it is not given to this person again.
 
         Raises:
@@ -63,19 +71,21 @@ class Answering(History):
         check_annotator(annotator)
         with self._store.writing() as connection:
             image = find_image(connection, sample)
-            answer = self._add(connection, annotator, image, None)
+            answer = self._add(connection, (annotator, browser), image, None)
         self._follow_up()
         return answer
 
     def undo(self, annotator: str, browser: str = "") -> Answer | None:
-        """Take back this person's last answer that stands; again takes back the one before.
+        """Take back the last answer that holds of this person here; again takes the one before.
 
         After a first answer the sample is given to this person next; after a later one the answer
-        before holds again.
+        before holds again. What the same person has answered anew at another browser is left: it
+        can be taken back there, and then this one here.
 
         Args:
             annotator: Who.
-            browser: Where the sample is shown again.
+            browser: Where it was answered, and is shown again. Answers of which that is not known
+                can be taken back anywhere.
 
         Returns:
             The entry in the history; None if there is nothing to take back.
@@ -84,17 +94,18 @@ class Answering(History):
         settings = self._settings()
         with self._store.writing() as connection:
             last = connection.execute(
-                f"""SELECT a.* FROM answers a WHERE a.annotator = ? AND {STANDING}
-                ORDER BY a.number DESC LIMIT 1""",  # noqa: S608
-                (annotator,),
+                """SELECT a.* FROM answers a JOIN current c ON c.image = a.image
+                AND c.annotator = a.annotator AND c.answer = a.number
+                WHERE a.annotator = ? AND a.browser IN (?, '') ORDER BY a.number DESC LIMIT 1""",
+                (annotator, browser),
             ).fetchone()
             if last is None:
                 return None
             image, now = last["image"], self._clock()
             number = connection.execute(
-                "INSERT INTO answers (at, annotator, image, kind, undoes) "
-                "VALUES (?, ?, ?, 'undo', ?)",
-                (now, annotator, image, last["number"]),
+                "INSERT INTO answers (at, annotator, image, kind, undoes, browser) "
+                "VALUES (?, ?, ?, 'undo', ?, ?)",
+                (now, annotator, image, last["number"], browser),
             ).lastrowid
             if last["previous"] is None:
                 connection.execute(
@@ -113,9 +124,14 @@ class Answering(History):
             self._after_answer()
 
     def _add(
-        self, connection: sqlite3.Connection, annotator: str, image: sqlite3.Row, labels: str | None
+        self,
+        connection: sqlite3.Connection,
+        given_by: tuple[str, str],
+        image: sqlite3.Row,
+        labels: str | None,
     ) -> Answer:
         settings, number = self._settings(), image["number"]
+        annotator, browser = given_by
         before = connection.execute(
             """SELECT a.number, a.kind FROM current c JOIN answers a ON a.number = c.answer
             WHERE c.image = ? AND c.annotator = ?""",
@@ -127,10 +143,10 @@ class Answering(History):
         batch, version, said, probability = _shown(connection, number, annotator, settings)
         added = connection.execute(
             """INSERT INTO answers (at, annotator, image, kind, labels, version, predicted,
-            probability, batch, previous) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            probability, batch, previous, browser) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
             (
                 *(self._clock(), annotator, number, kind, labels, version, said, probability),
-                *(batch, None if before is None else before["number"]),
+                *(batch, None if before is None else before["number"], browser),
             ),
         ).lastrowid
         _set_current(connection, number, annotator, added)

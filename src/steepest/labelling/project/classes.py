@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import unicodedata
 from collections.abc import Sequence
 
 from steepest.errors import InputError, UnknownNameError
@@ -26,7 +27,9 @@ class ClassList:
     def __init__(self, names: Sequence[str], *, multi_label: bool) -> None:
         self.names = tuple(names)
         self.multi_label = multi_label
-        self._numbers = {name: number for number, name in enumerate(names)}
+        # Systems write the same letter in two ways; both mean the same class.
+        self._numbers = {_compose(name): number for number, name in enumerate(names)}
+        self._numbers.update({name: number for number, name in enumerate(names)})
 
     @classmethod
     def load(cls, connection: sqlite3.Connection, *, multi_label: bool) -> ClassList:
@@ -40,9 +43,10 @@ class ClassList:
         Raises:
             UnknownNameError: If there is no such class.
         """
-        if name not in self._numbers:
+        number = self._numbers.get(name, self._numbers.get(_compose(name)))
+        if number is None:
             raise UnknownNameError("class", str(name), self.names)
-        return self._numbers[name]
+        return number
 
     def encode(self, labels: Sequence[str]) -> str:
         """Return labels as a text that is equal for equal labels.
@@ -69,13 +73,44 @@ def add_class(connection: sqlite3.Connection, name: str) -> None:
         InputError: If it cannot be a class's name.
     """
     check_class_name(name)
-    known = [row["name"] for row in connection.execute("SELECT name FROM classes")]
+    known = _list_names(connection)
+    if _compose(name) not in map(_compose, known):
+        _check_apart(name, known)
+        connection.execute("INSERT INTO classes VALUES (?, ?)", (len(known), name))
+
+
+def rename_class(connection: sqlite3.Connection, old: str, new: str) -> None:
+    """Call a class otherwise: what was answered with it stays, under the new name.
+
+    Raises:
+        InputError: If there is no such class, or the name cannot be its own.
+    """
+    check_class_name(new)
+    known = _list_names(connection)
+    if old not in known:
+        raise UnknownNameError("class", old, known)
+    others = [name for name in known if name != old]
+    if _compose(new) in map(_compose, others):
+        raise InputError(f"class {new!r} is there already; two classes cannot become one")
+    _check_apart(new, others)
+    connection.execute("UPDATE classes SET name = ? WHERE name = ?", (new, old))
+
+
+def _list_names(connection: sqlite3.Connection) -> list[str]:
+    return [row["name"] for row in connection.execute("SELECT name FROM classes")]
+
+
+def _check_apart(name: str, others: Sequence[str]) -> None:
     # Folders of classes must stay apart on disks that know no capital letters.
-    near = next((k for k in known if k.casefold() == name.casefold() and k != name), None)
+    folded = _compose(name).casefold()
+    near = next((other for other in others if _compose(other).casefold() == folded), None)
     if near is not None:
         raise InputError(f"class {name!r} differs from {near!r} by capital letters alone")
-    if name not in known:
-        connection.execute("INSERT INTO classes VALUES (?, ?)", (len(known), name))
+
+
+def _compose(name: str) -> str:
+    """Return a name with each letter as one sign."""
+    return unicodedata.normalize("NFC", name)
 
 
 def check_class_name(name: str) -> None:

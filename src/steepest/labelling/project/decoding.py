@@ -26,6 +26,9 @@ _MOST_ARRAY_BYTES = 1 << 30
 _FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "TIFF")
 """What is decoded; other formats may start programs, or hide behind a harmless name."""
 
+_PLAIN_MODES = frozenset({"L", "RGB", "RGBA"})
+"""Kinds of pixels that may be made smaller before anything else is done with them."""
+
 _MRC_HEADER_BYTES = 1024
 _MRC_TYPES = {0: "i1", 1: "i2", 2: "f4", 6: "u2", 12: "f2"}
 _DARKEST, _BRIGHTEST = 0.5, 99.5
@@ -85,6 +88,9 @@ def _read_image(path: Path, side: int) -> Image.Image:
             )
         # JPEG files can be decoded at a half, a quarter or an eighth at a fraction of the cost.
         image.draft(None, (side, side))
+        if image.mode in _PLAIN_MODES:
+            # At once: every further step would hold a copy of the whole.
+            image.thumbnail((side, side))
         upright = to_eight_bits(ImageOps.exif_transpose(image))
         if upright.mode == "F":
             return _picture_of(np.asarray(upright))

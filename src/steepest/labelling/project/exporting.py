@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from steepest.errors import DataError, InputError
 from steepest.files import SCRATCH_PREFIX, write_atomically
@@ -67,7 +68,7 @@ def export_labels(
     if chosen == "folder":
         written = _write_folder(path, photos, rows)
     else:
-        write_atomically(path, _csv_text(rows) if chosen == "csv" else _jsonl_text(rows))
+        write_atomically(path, label_text(rows, chosen))
         written = len(rows)
     return ExportReport(written, split + len(rows) - written, path)
 
@@ -77,6 +78,11 @@ def list_labels(connection: sqlite3.Connection, settings: Settings) -> list[Row]
     classes = ClassList.load(connection, multi_label=settings.multi_label)
     found = connection.execute("SELECT id, labels FROM images WHERE labels IS NOT NULL ORDER BY id")
     return [(row["id"], classes.decode(row["labels"]) or ()) for row in found]
+
+
+def label_text(rows: Sequence[Row], kind: Literal["csv", "jsonl"]) -> str:
+    """Return labels as they stand in a file."""
+    return _csv_text(rows) if kind == "csv" else _jsonl_text(rows)
 
 
 def _csv_text(rows: Sequence[Row]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from steepest.labelling.project.records import Labels
 from steepest.labelling.project.resolve import IMPORTED_BY, refresh
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
+
+_MOST_PLACES = 5
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,30 @@ def _check(
 ) -> dict[str, tuple[str, str]]:
     """Return each sample's label as the store keeps it, and where it stands."""
     wanted: dict[str, tuple[str, str]] = {}
+    wrong: list[tuple[str, str]] = []
     for where, sample, labels in given:
         try:
             find_image(connection, sample)
             text = classes.encode(labels)
         except InputError as error:
-            raise InputError(f"{where}: {error}") from error
+            wrong.append((where, str(error)))
+            continue
         known, elsewhere = wanted.setdefault(sample, (text, where))
         if known != text:
-            raise InputError(f"{where}: {sample!r} has another label in {elsewhere}")
+            wrong.append((where, f"{sample!r} has another label in {elsewhere}"))
+    if wrong:
+        raise InputError(_explain(wrong))
     return wanted
+
+
+def _explain(wrong: Sequence[tuple[str, str]]) -> str:
+    """Say what is wrong first, and where else: who corrects a file corrects it once."""
+    (where, reason), others = wrong[0], wrong[1:]
+    if others:
+        places = [place.rpartition(", ")[2] for place, _ in others[:_MOST_PLACES]]
+        more = ", …" if len(others) > len(places) else ""
+        where = f"{where}, and {len(others)} more ({', '.join(places)}{more})"
+    return f"{where}: {reason}"
 
 
 def _apply(

@@ -11,11 +11,15 @@ from typing import Literal, get_args
 
 from steepest.errors import InputError
 from steepest.labelling.project.classes import SEPARATOR, ClassList
+from steepest.labelling.project.listing import is_sample_name
 
 Format = Literal["csv", "jsonl", "folder"]
 
 Given = tuple[str, str, list[str]]
 """Where it stands, a sample's id and the names of its classes."""
+
+_BETWEEN_CELLS = (",", ";", "\t")
+"""What stands between cells, as spreadsheets of various countries write it."""
 
 _GUESSES: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", "": "folder"}
 
@@ -60,11 +64,15 @@ def read_labels(path: Path, kind: Format, photos: Path, classes: ClassList) -> I
 
 def _read_csv(path: Path, classes: ClassList) -> Iterator[Given]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
+        first = file.readline()
+        file.seek(0)
+        between = max(_BETWEEN_CELLS, key=first.count)
+        rows = csv.DictReader(file, delimiter=between)
         try:
-            names = rows.fieldnames or []
+            names = [name.strip().lower() for name in rows.fieldnames or []]
         except csv.Error as error:
             raise InputError(f"{path}, line 1: {error}") from error
+        rows.fieldnames = names
         if any(names.count(name) != 1 for name in ("id", "label")):
             raise InputError(f"{path}, line 1: the columns id and label are needed, each once")
         while True:
@@ -77,8 +85,11 @@ def _read_csv(path: Path, classes: ClassList) -> Iterator[Given]:
                 return
             sample, label = row["id"], row["label"]
             if None in row or None in row.values():
-                short = "short" if None in row.values() else "long; put names with commas in quotes"
+                short = "short"
+                if None not in row.values():
+                    short = f"long; put names with {between!r} in them in quotes"
                 raise InputError(f"{where}: the row is too {short}")
+            label = label.strip()
             if not label:
                 none = f", or write {SEPARATOR} for none of them" if classes.multi_label else ""
                 raise InputError(f"{where}: no label; leave the row out{none}")
@@ -114,7 +125,7 @@ def _read_folder(path: Path, photos: Path, classes: ClassList) -> Iterator[Given
             continue
         for folder, _, files in os.walk(path / name):
             for file in sorted(files):
-                if file.startswith("."):
+                if file.startswith(".") or not is_sample_name(file):
                     continue
                 whole = Path(folder, file)
                 sample = whole.relative_to(path if own else path / name).as_posix()

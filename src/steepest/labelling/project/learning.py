@@ -19,6 +19,7 @@ from steepest.errors import InputError
 from steepest.labelling.project.settings import Settings
 from steepest.models import build
 from steepest.models.features import extract_features, find_penultimate
+from steepest.models.lazy import check_made
 from steepest.models.weights import load_weights
 from steepest.progress import Progress
 from steepest.seeds import derive
@@ -152,8 +153,10 @@ def make_model(settings: Settings, classes: int, seed: int) -> nn.Module:
 
     Raises:
         InputError: If there is no such model, or its weights do not fit.
+        ModelError: If it has lazy layers.
     """
     model = build(settings.model, classes, 3, seed, settings.model_options)
+    check_made(model)
     if settings.weights is None:
         return model
     path = Path(settings.weights).expanduser()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -34,8 +35,9 @@ class Scan:
         added: Images that are new.
         missing: Images that are gone since the last look.
         back: Images that were missing and are there again.
-        refused: Links out of the folder and names that no file can hold.
+        refused: Links out of the folder or to folders, and names that no file can hold.
         total: Images that are there.
+        others: Other files, by the endings of their names, the most frequent first.
     """
 
     added: int
@@ -43,6 +45,12 @@ class Scan:
     back: int
     refused: int
     total: int
+    others: tuple[tuple[str, int], ...] = ()
+
+
+def is_sample_name(name: str) -> bool:
+    """Decide by its name whether a file is shown as a sample."""
+    return os.path.splitext(name)[1].lower() in _KNOWN  # noqa: PTH122 - much faster
 
 
 def check_there(photos: Path, store: Store) -> None:
@@ -53,12 +61,17 @@ def check_there(photos: Path, store: Store) -> None:
     """
     if not os.path.isdir(photos):  # noqa: PTH112 - never raises
         raise DataError(f"{photos}: no such folder; bring it back")
-    if next(_walk(photos, store.path.parent.resolve(), []), None) is not None:
+    if has_samples(photos, store.path.parent):
         return
     with store.reading() as connection:
         known = _count(connection, "1")
     if known:
         raise DataError(f"{photos}: none of its {known} images is there; bring them back")
+
+
+def has_samples(photos: Path, project: Path) -> bool:
+    """Decide whether there is any sample in a folder, besides the project's own pictures."""
+    return next(_walk(photos, project.resolve(), [], Counter()), None) is not None
 
 
 def scan(store: Store, photos: Path, settings: Settings) -> Scan:
@@ -69,7 +82,8 @@ def scan(store: Store, photos: Path, settings: Settings) -> Scan:
     """
     check_there(photos, store)
     refused: list[str] = []
-    found = _walk(photos, store.path.parent.resolve(), refused)
+    others: Counter[str] = Counter()
+    found = _walk(photos, store.path.parent.resolve(), refused, others)
     with store.writing() as connection:
         turn = int(connection.execute("SELECT ifnull(max(seen), 0) + 1 FROM images").fetchone()[0])
         before = int(connection.execute("SELECT count(*) FROM images").fetchone()[0])
@@ -85,7 +99,7 @@ def scan(store: Store, photos: Path, settings: Settings) -> Scan:
         connection.execute("UPDATE images SET missing = 0 WHERE seen >= ? AND missing = 1", (turn,))
         reopen(connection, settings.overlap)
         there = _count(connection, "missing = 0")
-    return Scan(total - before, missing, back, len(refused), there)
+    return Scan(total - before, missing, back, len(refused), there, tuple(others.most_common()))
 
 
 def _note(connection: sqlite3.Connection, rows: list[Found], turn: int, settings: Settings) -> None:
@@ -113,7 +127,7 @@ def _count(connection: sqlite3.Connection, condition: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM images WHERE {condition}").fetchone()[0])  # noqa: S608
 
 
-def _walk(photos: Path, project: Path, refused: list[str]) -> Iterator[Found]:
+def _walk(photos: Path, project: Path, refused: list[str], others: Counter[str]) -> Iterator[Found]:
     """Yield image files; hidden ones, and links that lead elsewhere, are left out."""
     inside = photos.resolve()
     # The project's own pictures must not become samples.
@@ -134,12 +148,16 @@ def _walk(photos: Path, project: Path, refused: list[str]) -> Iterator[Found]:
                 if entry.is_dir(follow_symlinks=False):
                     if f"{name}/" != own:
                         waiting.append(f"{name}/")
-                elif os.path.splitext(entry.name)[1].lower() in _KNOWN:  # noqa: PTH122 - much faster
+                elif is_sample_name(entry.name):
                     found = _look(entry, name, inside)
                     if found is None:
                         refused.append(name)
                     else:
                         yield found
+                elif os.path.isdir(entry.path):  # noqa: PTH112 - a link; never raises
+                    refused.append(name)
+                else:
+                    others[os.path.splitext(entry.name)[1].lower()] += 1  # noqa: PTH122
 
 
 def _look(entry: os.DirEntry[str], name: str, inside: Path) -> Found | None:

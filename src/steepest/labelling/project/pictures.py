@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from steepest.devices import usable_cores
 from steepest.errors import DataError, InputError
 from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.labelling.project.decoding import read_picture
@@ -26,6 +27,7 @@ SIDES = range(16, 2049)
 _QUALITY = 88
 _MOST_CACHED_BYTES = 512 << 20
 _WRITES_BETWEEN_LOOKS = 256
+_MOST_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class Pictures:
         self._most_bytes = most_bytes
         self._writes = 0
         self._guard = threading.Lock()
+        # A large file takes up to a gigabyte while it is decoded, and a page asks for many.
+        self._decoding = threading.BoundedSemaphore(min(_MOST_AT_ONCE, usable_cores()))
 
     def path(self, sample: str) -> Path:
         """Return where a sample's file is, within the folder.
@@ -125,8 +129,12 @@ class Pictures:
         return False
 
     def _make(self, path: Path, side: int, cached: Path) -> bytes:
-        file = io.BytesIO()
-        read_picture(path, side).save(file, "JPEG", quality=_QUALITY)
+        with self._decoding:
+            made = _read(cached)  # by another who waited for the same
+            if made is not None:
+                return made
+            file = io.BytesIO()
+            read_picture(path, side).save(file, "JPEG", quality=_QUALITY)
         data = file.getvalue()
         try:
             write_atomically(cached, data)

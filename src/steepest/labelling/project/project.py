@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from steepest.errors import DataError, InputError
 from steepest.files import write_atomically
-from steepest.labelling.project.classes import ClassList, add_class
+from steepest.labelling.project.classes import ClassList, add_class, rename_class
 from steepest.labelling.project.exporting import ExportReport, export_labels, list_labels
 from steepest.labelling.project.history import CONDITIONS
 from steepest.labelling.project.importing import ImportReport, import_labels
@@ -178,6 +178,15 @@ class Project:
         """
         with self.store.writing() as connection:
             add_class(connection, name)
+
+    def rename_class(self, old: str, new: str) -> None:
+        """Call a class otherwise; its labels stay.
+
+        Raises:
+            InputError: If there is no such class, or the name cannot be its own.
+        """
+        with self.store.writing() as connection:
+            rename_class(connection, old, new)
 
     def rescan(self) -> Scan:
         """Look at the folder again: new images are added, others marked as missing.

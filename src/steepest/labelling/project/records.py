@@ -154,7 +154,7 @@ class Batch:
         version: The model that was asked; None if there was none.
         fingerprint: Of that model.
         size: After how many answers the batch is done; further picks are in reserve.
-        finished: How many of these are answered or skipped.
+        finished: How many are answered or skipped, up to that size.
     """
 
     number: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 """Counts changes of the tables; a file of a later version is refused."""
 
 TABLES = (
@@ -54,7 +54,8 @@ TABLES = (
         probability REAL,
         batch INTEGER,
         previous INTEGER,
-        undoes INTEGER
+        undoes INTEGER,
+        browser TEXT NOT NULL DEFAULT ''
     )""",
     "CREATE INDEX answers_by_annotator ON answers (annotator, number)",
     "CREATE INDEX answers_by_image ON answers (image, number)",
@@ -129,5 +130,6 @@ CHANGES: dict[int, tuple[str, ...]] = {
         # are damaged are found again.
         "UPDATE images SET unreadable = NULL",
     ),
+    2: ("ALTER TABLE answers ADD COLUMN browser TEXT NOT NULL DEFAULT ''",),
 }
 """Statements that bring a project of a version to the next one."""

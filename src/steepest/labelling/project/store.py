@@ -64,6 +64,20 @@ class Store:
                     connection.execute("ROLLBACK")
                 raise
 
+    def copy_to(self, path: Path) -> None:
+        """Write a copy of one moment, whole and in one file, while others go on.
+
+        A copy of the file itself would lack what SQLite keeps beside it for a while.
+
+        Args:
+            path: The copy; there must be none yet.
+
+        Raises:
+            DataError: If it cannot be written.
+        """
+        with self._lent() as connection:
+            connection.execute("VACUUM INTO ?", (str(path),))
+
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
         with self._guard:

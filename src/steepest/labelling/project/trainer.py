@@ -103,7 +103,7 @@ class Trainer:
     def _is_due(self) -> bool:
         size = self._settings().batch_size
         with self._store.reading() as connection:
-            return is_due(connection, size)
+            return is_due(connection, size, self._clock())
 
     def state(self) -> TrainingState:
         """Return what is under way, and how the last training ended."""

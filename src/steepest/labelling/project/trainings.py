@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from dataclasses import dataclass
 
@@ -133,16 +134,23 @@ def latest_batch(connection: sqlite3.Connection) -> Batch | None:
     row = connection.execute("SELECT * FROM batches ORDER BY number DESC LIMIT 1").fetchone()
     if row is None:
         return None
+    # Of whatever rank: one who walks away keeps a pick for a while, and nobody waits for that.
     finished = connection.execute(
         """SELECT count(*) FROM picks p CROSS JOIN images i ON i.number = p.image
-        WHERE p.batch = ? AND p.rank <= ? AND (i.votes > 0 OR i.skips > 0 OR i.open = 0)""",
-        (row["number"], row["size"]),
+        WHERE p.batch = ? AND (i.votes > 0 OR i.skips > 0 OR i.open = 0)""",
+        (row["number"],),
     ).fetchone()[0]
-    return Batch(finished=finished, **dict(row))
+    return Batch(finished=min(finished, row["size"]), **dict(row))
 
 
-def is_due(connection: sqlite3.Connection, batch_size: int) -> bool:
-    """Decide whether new picks are needed: the first, or those after a finished batch."""
+def is_due(connection: sqlite3.Connection, batch_size: int, now: float = math.inf) -> bool:
+    """Decide whether new picks are needed: the first, or those after a finished batch.
+
+    Args:
+        connection: To the project's file.
+        batch_size: After how many answers a training that failed is tried again.
+        now: What time it is.
+    """
     waiting = connection.execute(
         "SELECT 1 FROM trainings WHERE status IN ('wanted', 'running')"
     ).fetchone()
@@ -153,7 +161,9 @@ def is_due(connection: sqlite3.Connection, batch_size: int) -> bool:
     if last is None or (last["status"] == "done" and batch is not None and batch.size):
         return True
     # After a failure, or when nothing was left to pick, the same again would end the same.
+    ended = last["finished_at"] or 0.0
+    # One that ended in the future ended by a clock that was wrong then.
     since = connection.execute(
-        "SELECT count(*) FROM answers WHERE at > ?", (last["finished_at"] or 0.0,)
+        "SELECT count(*) FROM answers WHERE at > ?", (ended if ended <= now else 0.0,)
     ).fetchone()[0]
     return int(since) >= batch_size

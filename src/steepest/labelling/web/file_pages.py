@@ -14,6 +14,8 @@ from starlette.background import BackgroundTask
 from steepest.errors import InputError
 from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import ImportReport
+from steepest.labelling.project.exporting import label_text
+from steepest.labelling.project.store import FILE_NAME
 from steepest.labelling.web.folder_zip import stream_folders, write_as_lines
 from steepest.labelling.web.kept import show_after_saving
 from steepest.labelling.web.room import Annotator, Here, Room
@@ -21,7 +23,7 @@ from steepest.labelling.web.room import Annotator, Here, Room
 router = APIRouter()
 
 _MOST_CONFLICTS = 20
-_TYPES = {"csv": "text/csv", "jsonl": "application/jsonl"}
+_TYPES = {"csv": "text/csv", "jsonl": "application/jsonl", "zip": "application/zip"}
 
 
 @router.get("/files")
@@ -32,23 +34,31 @@ def files(room: Here, who: Annotator) -> HTMLResponse:
 
 
 @router.get("/export/{kind}")
-def export(room: Here, kind: Literal["csv", "jsonl", "zip"]) -> Response:
-    """Give out all labels."""
+def export(room: Here, kind: Literal["csv", "jsonl", "zip", "sqlite"]) -> Response:
+    """Give out all labels, or the project's file with all answers."""
+    if kind == "sqlite":
+        return _copy_of_project(room)
+    name = "labelled.zip" if kind == "zip" else f"labels.{kind}"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
     if kind == "zip":
-        headers = {"content-disposition": 'attachment; filename="labelled.zip"'}
-        return StreamingResponse(
-            stream_folders(room.project), media_type="application/zip", headers=headers
-        )
+        pieces = stream_folders(room.project)
+        return StreamingResponse(pieces, media_type=_TYPES[kind], headers=headers)
+    # Not by way of the disk: when it is full, people want their labels most.
+    text = label_text(room.project.labels(), kind)
+    return Response(text.encode(), media_type=_TYPES[kind], headers=headers)
+
+
+def _copy_of_project(room: Room) -> Response:
     folder = _scratch(room)
+    path = folder / FILE_NAME
     try:
-        path = folder / f"labels.{kind}"
-        room.project.export_labels(path, format=kind)
+        room.project.store.copy_to(path)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return FileResponse(
         path,
-        media_type=_TYPES[kind],
+        media_type="application/vnd.sqlite3",
         filename=path.name,
         background=BackgroundTask(shutil.rmtree, folder, ignore_errors=True),
     )

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import shutil
+import tempfile
+import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
-from steepest.errors import DataError, InputError
+from steepest.errors import DataError, InputError, SkippedFilesWarning
+from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import Project
+from steepest.labelling.project.listing import is_sample_name
+
+LEFT_OUT = "left-out.csv"
+"""What the table of images is called that are not in a zip file."""
 
 _CHUNK_BYTES = 1 << 20
+_MOST_IN_MEMORY_BYTES = 64 << 20
 _MOST_ENTRIES = 2_000_000
 
 
@@ -41,24 +51,31 @@ class _Outlet(io.RawIOBase):
 def stream_folders(project: Project) -> Iterator[bytes]:
     """Yield a zip file with every labelled image in the folder of its class.
 
-    Nothing is written to disk. Images of no class, and those whose file is gone, are left out.
+    Images of no class are left out. So are those that are gone or cannot be read to their end: a
+    table in the zip file names them, and a warning says how many they are.
     """
     outlet = _Outlet()
+    left_out: list[tuple[str, str, str]] = []
     with zipfile.ZipFile(outlet, "w") as archive:
         for sample, label in _list_labels(project):
-            try:
-                path = project.pictures.path(sample)
-                with path.open("rb") as source:
-                    # Images are compressed already.
-                    info = zipfile.ZipInfo(f"{label}/{sample}")
-                    with archive.open(info, "w", force_zip64=True) as target:
-                        while piece := source.read(_CHUNK_BYTES):
-                            target.write(piece)
-                            yield outlet.fetch()
-            except (DataError, OSError):
-                continue
+            with _scratch(project) as whole:
+                try:
+                    _copy(project.pictures.path(sample), whole)
+                except (DataError, OSError) as error:
+                    left_out.append((sample, label, _reason(error)))
+                    continue
+                # Images are compressed already.
+                info = zipfile.ZipInfo(f"{label}/{sample}")
+                with archive.open(info, "w", force_zip64=True) as target:
+                    while piece := whole.read(_CHUNK_BYTES):
+                        target.write(piece)
+                        yield outlet.fetch()
             yield outlet.fetch()
+        if left_out:
+            archive.writestr(LEFT_OUT, _table(left_out))
     yield outlet.fetch()
+    if left_out:
+        warnings.warn(_say(len(left_out)), SkippedFilesWarning, stacklevel=2)
 
 
 def write_as_lines(given: BinaryIO, path: Path) -> None:
@@ -67,7 +84,7 @@ def write_as_lines(given: BinaryIO, path: Path) -> None:
     Only the list of names is read, so that no entry can do harm.
 
     Raises:
-        InputError: If it is no zip file, or a name has no class.
+        InputError: If it is no zip file, has no image, or a name has no class.
     """
     labels: dict[str, list[str]] = {}
     try:
@@ -79,14 +96,56 @@ def write_as_lines(given: BinaryIO, path: Path) -> None:
         raise InputError(f"{len(names)} files in one zip file; at most {_MOST_ENTRIES} are taken")
     for name in names:
         label, _, sample = name.partition("/")
+        # Systems put files of their own beside images; they are no mistake.
+        if name == LEFT_OUT or label == "__MACOSX" or not is_sample_name(name):
+            continue
         if not sample:
             raise InputError(f"{name!r} is in no folder; a folder for each class is needed")
-        if not sample.rpartition("/")[2].startswith(".") and label != "__MACOSX":
+        if not sample.rpartition("/")[2].startswith("."):
             labels.setdefault(sample, []).append(label)
+    if not labels:
+        raise InputError("no image in the folders of this zip file")
     with path.open("w", encoding="utf-8") as file:
         for sample, given_labels in labels.items():
             line = json.dumps({"id": sample, "labels": given_labels})
             file.write(line + "\n")
+
+
+def _scratch(project: Project) -> IO[bytes]:
+    """Return a place for one image; on disk only if it is large."""
+    return tempfile.SpooledTemporaryFile(
+        _MOST_IN_MEMORY_BYTES, prefix=SCRATCH_PREFIX, dir=str(project.folder)
+    )
+
+
+def _copy(path: Path, whole: IO[bytes]) -> None:
+    """Copy a file to its end before an entry is begun, which could not be taken back.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    with path.open("rb") as source:
+        shutil.copyfileobj(source, whole, _CHUNK_BYTES)
+    whole.seek(0)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _say(count: int) -> str:
+    what = "1 image is" if count == 1 else f"{count} images are"
+    return (
+        f"{what} not in the zip file that was given out, being gone or unreadable: {LEFT_OUT} in "
+        "it names them"
+    )
+
+
+def _table(left_out: Iterable[tuple[str, str, str]]) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    rows.writerows([("id", "label", "reason"), *left_out])
+    return text.getvalue()
 
 
 def _list_labels(project: Project) -> Iterator[tuple[str, str]]:

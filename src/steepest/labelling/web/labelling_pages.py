@@ -104,7 +104,7 @@ def answer(
     view: View = "one",
 ) -> Response:
     """Take an answer; it is on disk before anything is said about it."""
-    given = room.project.queue.answer(who, sample, label)
+    given = room.project.queue.answer(who, sample, label, browser)
     return _go_on(room, who, browser, given, view)
 
 
@@ -113,15 +113,18 @@ def skip(
     room: Here, who: Annotator, browser: Browser, sample: Sample, view: View = "one"
 ) -> Response:
     """Take a refusal."""
-    return _go_on(room, who, browser, room.project.queue.skip(who, sample), view)
+    return _go_on(room, who, browser, room.project.queue.skip(who, sample, browser), view)
 
 
 @router.post("/undo")
 def undo(room: Here, who: Annotator, browser: Browser, view: View = "one") -> Response:
-    """Take back this person's last answer, and show the sample again."""
+    """Take back this person's last answer in this browser, and show the sample again."""
     taken = room.project.queue.undo(who, browser)
     if taken is None:
-        raise InputError("there is nothing to take back")
+        raise InputError(
+            "nothing that you answered in this browser is left to take back; b goes back to all "
+            "your answers"
+        )
     if view != "one":
         return Response(status_code=204, headers={"HX-Redirect": _LISTS.get(view, "/grid")})
     notice = f"Taken back: {taken.sample}"

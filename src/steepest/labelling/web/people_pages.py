@@ -40,6 +40,19 @@ def add_class(
     return Response(status_code=204, headers={"HX-Redirect": "/files"})
 
 
+@router.post("/rename")
+def rename_class(
+    room: Here,
+    who: Annotator,
+    old: Annotated[str, Form(max_length=200)],
+    new: Annotated[str, Form(max_length=200)],
+) -> Response:
+    """Call a class otherwise."""
+    del who
+    room.project.rename_class(old, new.strip())
+    return Response(status_code=204, headers={"HX-Redirect": "/files"})
+
+
 @router.post("/hints")
 def hints(room: Here, who: Annotator, *, shown: Annotated[bool, Form()] = False) -> Response:
     """Decide whether people see what the model thinks before they answer."""

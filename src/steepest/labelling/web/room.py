@@ -26,6 +26,7 @@ HOME = Path(__file__).parent
 STATIC = {
     "page.css": "text/css",
     "page.js": "text/javascript",
+    "classes.js": "text/javascript",
     "zoom.js": "text/javascript",
     "htmx.min.js": "text/javascript",
     "icon.svg": "image/svg+xml",

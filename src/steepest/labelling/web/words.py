@@ -65,7 +65,7 @@ def ago(moment: float) -> str:
 def strategy(name: str | None) -> str:
     """Return what picked a sample, as a reason."""
     if name is None:
-        return "in random order, until the first picks are there"
+        return "in random order, until there are new picks"
     if name == VALIDATION:
         return "a random draw that models are tested on"
     if name == "spread":

@@ -5,6 +5,8 @@ const find = (selector, within = document) => within.querySelector(selector);
 const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
 let busy = 0;
 let ready = false;
+let shownAt = 0; // when the image that is asked about was put on the page,
+let seenAt = 0; // and when it could be seen; 0 is not yet
 
 function say(text) {
   const box = find("#alert");
@@ -56,6 +58,27 @@ document.addEventListener("error", (event) => {
   if (event.target.tagName === "IMG" && event.target.closest(".photo")) explainPicture(event.target);
 }, true);
 
+// --- what was meant for another image ---------------------------------------------------------
+
+// Nobody sees an image and decides in less: it is the second half of a double click or keystroke.
+const LEAST_MS = 250;
+
+function watch(image) {
+  shownAt = performance.now();
+  seenAt = 0;
+  const note = () => {
+    seenAt = performance.now();
+  };
+  if (!image || image.complete) note();
+  else for (const kind of ["load", "error"]) image.addEventListener(kind, note, { once: true });
+}
+
+function isTooEarly(path) {
+  if (!find("#task [data-task]")) return false;
+  if (path === "/skip") return performance.now() - shownAt < LEAST_MS;
+  return path === "/answer" && (!seenAt || performance.now() - seenAt < LEAST_MS);
+}
+
 // --- after something new is shown ----------------------------------------------------------
 
 function settle(root) {
@@ -78,6 +101,7 @@ function countChecked() {
 document.addEventListener("DOMContentLoaded", () => {
   ready = true; // htmx, whose script comes first, has prepared the forms
   settle(document);
+  watch(find("#photo"));
   find(".cell")?.focus();
 });
 document.addEventListener("submit", (event) => {
@@ -94,7 +118,8 @@ document.body.addEventListener("htmx:afterSettle", (event) => {
 
 const isAnswer = (event) => event.detail.requestConfig?.verb === "post" || event.detail.target?.id === "task";
 document.body.addEventListener("htmx:beforeRequest", (event) => {
-  if (isAnswer(event)) busy += 1;
+  if (isTooEarly(event.detail.requestConfig.path)) event.preventDefault();
+  else if (isAnswer(event)) busy += 1;
 });
 document.body.addEventListener("htmx:afterRequest", (event) => {
   if (!isAnswer(event)) return;
@@ -111,6 +136,34 @@ document.body.addEventListener("htmx:sendError", (event) => {
   if (event.detail.requestConfig.verb === "post") {
     say("Not saved: the server cannot be reached. Is steepest label still running?");
   }
+});
+
+// --- figures that are fetched again and again -------------------------------------------------
+
+const latest = new Map();
+let kept = { words: null, open: [] };
+
+document.body.addEventListener("htmx:beforeSwap", (event) => {
+  const { target, serverResponse } = event.detail;
+  if (!["panel", "task"].includes(target.id) || !event.detail.shouldSwap) return;
+  // The same again would take the focus, and be read out again, for nothing; an image may have
+  // to be fetched again.
+  if (latest.get(target.id) === serverResponse && !find("#photo", target)) event.detail.shouldSwap = false;
+  latest.set(target.id, serverResponse);
+  const here = target.contains(document.activeElement) ? document.activeElement : null;
+  kept = { words: here && here.textContent, open: findAll("details", target).map((one) => one.open) };
+});
+document.body.addEventListener("htmx:afterSwap", (event) => {
+  const panel = event.detail.target;
+  if (panel.id === "task") watch(find("#photo"));
+  if (panel.id !== "panel") return;
+  // Where somebody reads or is about to press Enter, nothing may be pulled away.
+  findAll("details", panel).forEach((one, place) => {
+    one.open = Boolean(kept.open[place]);
+  });
+  if (kept.words === null) return;
+  const same = findAll("a, button, summary", panel).find((one) => one.textContent === kept.words);
+  (same || panel).focus({ preventScroll: true });
 });
 
 // --- the grid -------------------------------------------------------------------------------
@@ -156,10 +209,7 @@ function findKey(key) {
 
 document.addEventListener("keydown", (event) => {
   if (!ready || event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
-  if (isTyping(event.target)) {
-    if (event.target.id === "find") findClass(event);
-    return;
-  }
+  if (event.isComposing || isTyping(event.target)) return;
   const key = event.key;
   if (key.startsWith("Arrow") && cells().length) {
     event.preventDefault();
@@ -173,7 +223,9 @@ document.addEventListener("keydown", (event) => {
     find("#find").focus();
     return;
   }
-  const wanted = findKey(key.length === 1 ? key.toLowerCase() : key);
+  let wanted = findKey(key.length === 1 ? key.toLowerCase() : key);
+  // Some keyboards have the digits on these keys only together with shift.
+  if (!wanted && !event.shiftKey && event.code.startsWith("Digit")) wanted = findKey(event.code.at(-1));
   if (wanted) {
     event.preventDefault();
     // What comes while an answer is under way was not meant for the image that follows.
@@ -182,33 +234,6 @@ document.addEventListener("keydown", (event) => {
   }
   const page = find(`nav [data-go="${CSS.escape(key)}"]`);
   if (page && !event.shiftKey) page.click();
-});
-
-function findClass(event) {
-  const box = event.target;
-  if (event.key === "Escape") {
-    box.value = "";
-    box.blur();
-  }
-  if (event.key === "Enter") {
-    event.preventDefault();
-    const first = findAll(".choice").find((choice) => !choice.hidden);
-    box.value = "";
-    box.blur();
-    first?.click();
-  }
-  filterClasses(box.value);
-}
-
-function filterClasses(text) {
-  const wanted = text.trim().toLowerCase();
-  for (const choice of findAll(".choice")) {
-    choice.hidden = !choice.textContent.toLowerCase().includes(wanted);
-  }
-}
-
-document.addEventListener("input", (event) => {
-  if (event.target.id === "find") filterClasses(event.target.value);
 });
 
 // --- dialogs --------------------------------------------------------------------------------
