@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from steepest.errors import InputError
 from steepest.files import write_atomically
-from steepest.labelling.exchange.export import CONFIG, check_taken_in, export_text
+from steepest.labelling.exchange.array_identity import identify_array
+from steepest.labelling.exchange.export import CONFIG, check_empty, check_taken_in, export_text
 from steepest.labelling.exchange.folder import LoopFolder, Settings, read_names, read_settings
 from steepest.labelling.exchange.guesses import guess
-from steepest.labelling.exchange.next_round import take_round
-from steepest.labelling.exchange.rounds import Round
+from steepest.labelling.exchange.next_round import Taken, take_round
+from steepest.labelling.exchange.rounds import Numbered
 from steepest.labelling.exchange.vocabulary import CLASSIFICATION, Vocabulary
+from steepest.labelling.exchange.waiting import put_together
 from steepest.pool import Pool
 from steepest.scoring import Selection
 from steepest.scoring.samples import PoolLike, as_samples
 
-Choose = Callable[[Pool], Selection]
-"""Chooses samples, given the pool of a loop."""
+Choose = Callable[[Pool, int], Selection]
+"""Chooses so many samples, given the pool of a loop."""
 
 
 def loop_settings(arguments: argparse.Namespace) -> Settings | None:
@@ -33,25 +38,43 @@ def loop_settings(arguments: argparse.Namespace) -> Settings | None:
     What the loop knows already need not be said again: it is put into the arguments.
 
     Raises:
-        InputError: If the classes are not known.
+        InputError: If the classes are not known, or labels would be written over.
     """
     if arguments.run is None:
-        for name in ("more", "class_names"):
-            if getattr(arguments, name):
-                raise InputError(f"--{name.replace('_', '-')} is for a labelling loop; add --run")
+        if arguments.more:
+            raise InputError("--more is for a labelling loop; add --run")
+        if arguments.class_names and arguments.labelled is None:
+            raise InputError(
+                "--class-names is for a labelling loop or --labelled: add --run or that"
+            )
         if arguments.export == "label-studio":
             raise InputError("--export label-studio needs --run, which knows the classes")
+        if arguments.out is not None:
+            check_empty(arguments.export, arguments.out)
         return None
     known = read_settings(arguments.run)
     names = _names(arguments, known)
-    if arguments.classes not in (None, len(names)):
-        raise InputError(f"--classes {arguments.classes}, but there are {len(names)} class names")
-    arguments.classes = len(names)
+    _count_classes(arguments, names)
     task = arguments.task or (CLASSIFICATION if known is None else known.task)
     if task != CLASSIFICATION:
         arguments.task = task
     Vocabulary(task, names)
     return Settings(task, names, str(arguments.pool.resolve()))
+
+
+def class_names(arguments: argparse.Namespace, settings: Settings | None) -> tuple[str, ...]:
+    """Return the classes' names in the model's order; none if nobody said them.
+
+    Raises:
+        InputError: If they cannot be used.
+    """
+    if settings is not None:
+        return settings.classes
+    if arguments.class_names is None:
+        return ()
+    names = read_names(arguments.class_names)
+    _count_classes(arguments, names)
+    return Vocabulary(CLASSIFICATION, names).names
 
 
 def choose_round(
@@ -61,52 +84,89 @@ def choose_round(
     pool: PoolLike,
     choose: Choose,
 ) -> Selection:
-    """Choose the next round of a loop, note it there, and write it out."""
+    """Choose the next round of a loop, note it there, and write out what waits."""
     samples = as_samples(pool)
     words = Vocabulary(settings.task, settings.classes)
     # A model that does not fit its classes shows now, and not after hours of scoring.
     guess(model, samples, samples.ids[:1], words)
     ids = list(samples.ids)
-    folder = LoopFolder.find(arguments.run, ids, settings)
-    if arguments.export is not None and arguments.out is not None:
-        known = read_settings(arguments.run) is not None
-        present = folder.read_pool() if known else Pool.create(ids)
-        check_taken_in(arguments.export, arguments.out, folder, present)
-    made, number, again = take_round(
-        folder,
-        ids,
-        _request(arguments, model),
-        choose,
-        partial(guess, model, samples, words=words, maps=folder.maps),
-        more=arguments.more,
-    )
-    if again:
-        print("nothing was labelled since: the same picks again (--more chooses others)")
-    write_out(arguments, made, number, folder)
-    waiting = f"{len(made.picks)} samples wait for a label"
-    print(f"round {number} of {arguments.run}: {waiting}")
-    return made.picks
+    if isinstance(pool, np.ndarray):
+        settings = replace(settings, array=identify_array(pool))
+    folder = LoopFolder(arguments.run, settings)
+    with folder.hold() if folder.begun else nullcontext():
+        folder = LoopFolder.find(arguments.run, ids, settings)
+        present = Pool.create(ids)
+        if folder.begun:
+            folder.note_array(settings.array)
+            present = folder.read_pool()
+        if arguments.out is not None:
+            check_taken_in(arguments.export, arguments.out, folder, present)
+        taken = take_round(
+            folder,
+            ids,
+            _request(arguments, model),
+            arguments.k,
+            choose,
+            partial(guess, model, samples, words=words, maps=folder.maps),
+            more=arguments.more,
+        )
+        return _show(arguments, taken, folder)
 
 
 def write_out(
-    arguments: argparse.Namespace, made: Round, number: int, folder: LoopFolder | None
-) -> None:
-    """Write the picks where, and as what, they are wanted."""
-    picks, out = made.picks, arguments.out
-    chosen = f"{len(picks)} of {picks.candidates} samples chosen by {picks.strategy}"
+    arguments: argparse.Namespace, made: Sequence[Numbered], folder: LoopFolder | None = None
+) -> Selection:
+    """Write picks where, and as what, they are wanted, and return them as one selection."""
+    picks, out = put_together(made), arguments.out
     if out is None:
-        print(chosen)
-        return
+        return picks
     if arguments.export is None:
         picks.save(out)
     else:
-        write_atomically(out, export_text(arguments.export, made, number, folder))
-    print(f"{chosen}: {out}")
+        write_atomically(out, export_text(arguments.export, made, folder))
     if arguments.export == "label-studio" and folder is not None:
         from steepest.labelling.label_studio.config import make_config
 
         write_atomically(folder.path / CONFIG, make_config(folder.vocabulary) + "\n")
+    return picks
+
+
+def say_chosen(arguments: argparse.Namespace, picks: Selection) -> None:
+    """Say how many samples were chosen, and where they are."""
+    chosen = f"{len(picks)} of {picks.candidates} samples chosen by {picks.strategy}"
+    print(chosen if arguments.out is None else f"{chosen}: {arguments.out}")
+
+
+def _show(arguments: argparse.Namespace, taken: Taken, folder: LoopFolder) -> Selection:
+    """Write out what people are asked now, and say how much of it is old."""
+    earlier, new = taken.waiting_count, taken.new
+    made = [] if arguments.more else [*taken.waiting]
+    if new is not None:
+        made.append((taken.number, new))
+    picks = write_out(arguments, made, folder)
+    waiting = f"{earlier + (0 if new is None else len(new.picks))} samples wait for a label"
+    if new is None:
+        place = "" if arguments.out is None else f": {arguments.out}"
+        print(f"nothing new was chosen, since enough samples wait (--more chooses others){place}")
+        # What was found out about another model would be taken for this one's.
+        picks = replace(picks, regime=None)
+    else:
+        say_chosen(arguments, new.picks)
+        if earlier:
+            waiting += f", {earlier} of them from earlier rounds"
+        if earlier and arguments.more and arguments.out is not None:
+            waiting += f" and not in {arguments.out}: without --more they are"
+    if arguments.export == "label-studio":
         print(f"labelling configuration for the project: {folder.path / CONFIG}")
+    print(f"round {taken.number} of {arguments.run}: {waiting}")
+    return picks
+
+
+def _count_classes(arguments: argparse.Namespace, names: tuple[str, ...]) -> None:
+    """Put the number of classes into the arguments."""
+    if arguments.classes not in (None, len(names)):
+        raise InputError(f"--classes {arguments.classes}, but there are {len(names)} class names")
+    arguments.classes = len(names)
 
 
 def _names(arguments: argparse.Namespace, known: Settings | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from small_exchange import journal, labels_of, make_folder
 
 from steepest.errors import InputError, PoolError, SteepestError
 from steepest.labelling.exchange.ingest import ingest
+from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.pool import State, Verb
 
 CSV = 'id,label\na.png,cat\n"b, c.png",dog\nä d.png,2\n'
@@ -92,6 +93,35 @@ def test_several_classes_are_separated_by_a_bar_and_a_bar_alone_says_none(tmp_pa
     assert labels_of(folder)["e.png"] == []
 
 
+def test_files_of_the_labelling_page_are_read(tmp_path, write):
+    one = make_folder(tmp_path / "one")
+    lines = '{"id": "a.png", "labels": ["dog"]}\n{"id": "e.png", "labels": null}\n'
+    take_twice(write("one.jsonl", lines), one)
+    take_twice(write("one.csv", 'id,labels,skip\n"b, c.png",cat,\ne.png,,\nf.png,,dark\n'), one)
+    assert labels_of(one) == {"a.png": 1, "b, c.png": 0}
+    several = make_folder(tmp_path / "several", "multi-label")
+    take_twice(
+        write("l.csv", 'id,label\na.png,dog; cat\n"b, c.png",;\nä d.png,cat;2|dog\n'), several
+    )
+    take_twice(write("l.jsonl", '{"id": "e.png", "labels": ["dog", "2"]}\n'), several)
+    take_twice(write("m.csv", 'id;label\nf.png;"cat;dog"\n'), several)
+    assert labels_of(several) == {
+        "a.png": [0, 1],
+        "b, c.png": [],
+        "ä d.png": [0, 1, 2],
+        "e.png": [1, 2],
+        "f.png": [0, 1],
+    }
+
+
+def test_a_class_with_a_semicolon_in_its_name_is_one_class():
+    words = Vocabulary("multi-label", ("a;b", "a", "b"))
+    assert words.from_text("a;b") == [0]
+    assert words.from_text("b;a") == [1, 2]
+    assert words.from_text("a;b|b") == [0, 2]
+    assert words.from_text(words.to_text([0, 1])) == [0, 1]
+
+
 def test_samples_of_an_array_go_by_their_numbers(tmp_path, write):
     folder = make_folder(tmp_path, ids=range(12), picks=[3, 10])
     take_twice(write("l.csv", "id,label\n 10,cat\n3,dog\n"), folder)
@@ -124,6 +154,13 @@ BAD = {
     "fraction": ("jsonl", '{"id": "a.png", "label": 1.0}\n', "line 1: 1.0 is no class"),
     "truth": ("jsonl", '{"id": "a.png", "label": true}\n', "line 1: True is no class"),
     "several": ("jsonl", '{"id": "a.png", "label": [0, 1]}\n', "line 1: 2 classes"),
+    "label and labels": (
+        "jsonl",
+        '{"id": "a.png", "label": "cat", "labels": ["dog"]}\n',
+        "line 1: has label and labels",
+    ),
+    "no labels": ("jsonl", '{"id": "a.png", "labels": []}\n', "line 1: 0 classes"),
+    "two label columns": ("id,label,labels\na.png,cat,dog\n", "one column named 'label'"),
     "odd skip": ("jsonl", '{"id": "a.png", "skip": 3}\n', "line 1: skip is 3"),
     "deep lines": ("jsonl", "[" * 100_000, "line 1: is no JSON"),
     "no text": (

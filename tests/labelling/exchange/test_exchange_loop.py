@@ -8,85 +8,19 @@ import json
 
 import numpy as np
 import pytest
-from small_exchange import CLASSES, IDS, journal, labels_of, make_folder
+from small_exchange import CLASSES, IDS, labels_of, make_folder
 from torch import nn
 
-from steepest.errors import InputError, JournalError, ModelError, PoolError, RunFolderError
+from steepest.errors import InputError, JournalError, ModelError, RunFolderError
 from steepest.labelling.exchange.export import check_export, export_text
-from steepest.labelling.exchange.folder import LoopFolder, Settings, next_round, read_names
+from steepest.labelling.exchange.folder import LoopFolder, Settings, read_names
 from steepest.labelling.exchange.guesses import guess
 from steepest.labelling.exchange.ingest import ingest
 from steepest.labelling.exchange.map_files import column_runs, write_coco, write_npz
 from steepest.labelling.exchange.maps import MapStore
-from steepest.labelling.exchange.next_round import take_round
 from steepest.labelling.exchange.vocabulary import Vocabulary
-from steepest.pool import State
-from steepest.scoring.selection import Selection
 
 SETTINGS = Settings("classification", CLASSES, "photos")
-
-
-class Chooser:
-    """Chooses the first samples that are free."""
-
-    def __init__(self, k=2):
-        self.k = k
-        self.calls = 0
-
-    def __call__(self, pool):
-        self.calls += 1
-        free = pool.ids(State.UNLABELLED)[: self.k]
-        return Selection(tuple(free), (1.0,) * len(free), "margin")
-
-
-def take(folder, choose, request="one", **more):
-    return take_round(folder, IDS, {"model": request}, choose, lambda ids: (0,) * len(ids), **more)
-
-
-def test_rounds_leave_out_what_was_asked_labelled_or_skipped(tmp_path, write):
-    folder, choose = LoopFolder(tmp_path / "loop", SETTINGS), Chooser()
-    made, number, again = take(folder, choose)
-    assert (made.picks.ids, number, again) == (("a.png", "b, c.png"), 0, False)
-    ingest(write("l.csv", "id,label\na.png,cat\n"), folder)
-    made, number, again = take(folder, choose)
-    assert (made.picks.ids, number, again) == (("ä d.png", "e.png"), 1, False)
-    pool = folder.read_pool()
-    assert pool.counts()[State.QUERIED] == 3
-    assert [r.picks.ids for r in folder.rounds(pool)][1] == ("ä d.png", "e.png")
-
-
-def test_the_same_request_with_nothing_labelled_gives_the_same_round(tmp_path):
-    folder, choose = LoopFolder(tmp_path / "loop", SETTINGS), Chooser()
-    first = take(folder, choose)
-    before = journal(folder)
-    assert take(folder, choose) == (first[0], 0, True)
-    assert (choose.calls, journal(folder)) == (1, before)
-    assert take(folder, choose, request="two")[1:] == (1, False)
-    assert take(folder, choose, request="two", more=True)[0].picks.ids == ("f.png",)
-
-
-def test_a_crash_before_the_commit_leaves_no_round(tmp_path, monkeypatch):
-    folder, choose = LoopFolder(tmp_path / "loop", SETTINGS), Chooser()
-
-    def crash(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("steepest.pool.pool.Pool.query", crash)
-    with pytest.raises(KeyboardInterrupt):
-        take(folder, choose)
-    monkeypatch.undo()
-    again = LoopFolder.open(tmp_path / "loop")
-    assert again.rounds(again.read_pool()) == []
-    assert take(again, choose)[1:] == (0, False)
-
-
-def test_a_refused_choice_makes_no_folder(tmp_path):
-    def refuse(_):
-        raise InputError("k is too large")
-
-    with pytest.raises(InputError):
-        take(LoopFolder(tmp_path / "loop", SETTINGS), refuse)
-    assert not (tmp_path / "loop").exists()
 
 
 def test_a_kill_while_the_folder_is_made_is_mended(tmp_path):
@@ -97,19 +31,6 @@ def test_a_kill_while_the_folder_is_made_is_mended(tmp_path):
     found = LoopFolder.find(path, IDS, SETTINGS)
     found.begin(IDS)
     assert len(LoopFolder.open(path).read_pool()) == len(IDS)
-
-
-def test_two_who_choose_at_once_ask_nobody_twice(tmp_path):
-    folder = make_folder(tmp_path)
-
-    def slow(pool):
-        made, _, _ = take_round(folder, IDS, {"model": "x"}, Chooser(1), lambda _: (0,))
-        assert made.picks.ids == ("e.png",)
-        return Chooser(2)(pool)
-
-    with pytest.raises(PoolError, match="cannot query"):
-        take(folder, slow)
-    assert next_round(folder.read_pool()) == 2
 
 
 @pytest.mark.parametrize(
@@ -169,11 +90,12 @@ def test_class_names_come_from_the_command_line_or_a_file(write):
 def test_a_sheet_is_filled_in_and_taken_back(tmp_path, write):
     folder = make_folder(tmp_path)
     made = folder.rounds(folder.read_pool())[0]
-    rows = list(csv.DictReader(export_text("csv", made, 0, None).splitlines()))
+    table, text = (export_text(kind, [(0, made)], None) for kind in ("csv", "jsonl"))
+    rows = list(csv.DictReader(table.splitlines()))
     assert [row["id"] for row in rows] == list(made.picks.ids)
     assert {row["label"] for row in rows} == {""}
-    assert not ingest(write("l.csv", export_text("csv", made, 0, None)), folder).anything
-    lines = [json.loads(line) for line in export_text("jsonl", made, 0, None).splitlines()]
+    assert not ingest(write("l.csv", table), folder).anything
+    lines = [json.loads(line) for line in text.splitlines()]
     assert [line["rank"] for line in lines] == [1, 2, 3]
     filled = "\n".join(json.dumps({**line, "label": "dog"}) for line in lines)
     ingest(write("l.jsonl", filled), folder)
@@ -185,7 +107,7 @@ def test_a_sheet_is_filled_in_and_taken_back(tmp_path, write):
 def test_ids_with_line_ends_come_back_from_a_table(tmp_path, write):
     odd = ["a\rb.png", "a\nb.png", "a\r\nb.png", 'a"b.png']
     folder = make_folder(tmp_path, ids=odd, picks=odd)
-    sheet = export_text("csv", folder.rounds(folder.read_pool())[0], 0, None)
+    sheet = export_text("csv", [(0, folder.rounds(folder.read_pool())[0])], None)
     rows = list(csv.DictReader(io.StringIO(sheet, newline="")))
     assert [row["id"] for row in rows] == odd
     text = io.StringIO()

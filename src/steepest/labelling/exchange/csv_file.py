@@ -1,20 +1,22 @@
-"""Label files as tables: ``id,label`` and, if wanted, ``skip``."""
+"""Label files as tables: ``id,label`` (or ``labels``) and, if wanted, ``skip``."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LoopFolder
-from steepest.labelling.exchange.rounds import Round
 from steepest.labelling.exchange.rows import Row
 from steepest.labelling.exchange.text import read_text
 from steepest.pool import Pool
+from steepest.scoring.selection import Selection
 
 _SEPARATORS = (",", ";", "\t")
+_LABEL_COLUMNS = frozenset({"label", "labels"})
 _NOT_SKIPPED = frozenset({"false", "no", "0"})
 """What spreadsheets write for a box that is not ticked."""
 
@@ -53,14 +55,28 @@ def read_csv(path: Path) -> Iterator[Row]:
             named = dict(zip(header, cells, strict=True))
             skip = named.get("skip", "").strip()
             reason = "" if skip.lower() in _NOT_SKIPPED else skip
-            yield Row(f"line {line}", named["id"], named["label"], reason)
+            label = next(named[name] for name in header if name in _LABEL_COLUMNS)
+            yield Row(f"line {line}", named["id"], label, reason)
 
 
-def sheet(made: Round) -> str:
+def is_sheet(path: Path) -> bool:
+    """Return whether a file is a table for labels, filled in or not."""
+    try:
+        first = read_text(path).split("\n", 1)[0]
+    except InputError:
+        return False
+    separator = max(_SEPARATORS, key=first.count)
+    header = {cell.strip().strip('"').lower() for cell in first.split(separator)}
+    return "id" in header and bool(header & _LABEL_COLUMNS)
+
+
+def sheet(picks: Selection) -> str:
     """Return picks as a table whose column ``label`` is to be filled in."""
-    picks = made.picks
     rows = zip(picks.ids, picks.ranks, picks.scores, strict=True)
-    cells = [[sample, "", "", rank, repr(score)] for sample, rank, score in rows]
+    cells = [
+        [sample, "", "", rank, "" if math.isnan(score) else repr(score)]
+        for sample, rank, score in rows
+    ]
     return _table([["id", "label", "skip", "rank", "score"], *cells])
 
 
@@ -84,8 +100,8 @@ def _table(rows: Iterable[Sequence[object]]) -> str:
 
 def _check_header(cells: list[str], path: Path) -> list[str]:
     header = [cell.strip().lower() for cell in cells]
-    for name in ("id", "label"):
-        if header.count(name) != 1:
+    for name, known in (("id", {"id"}), ("label", _LABEL_COLUMNS)):
+        if sum(cell in known for cell in header) != 1:
             raise InputError(
                 f"{path}, line 1: needs one column named {name!r}; begin with the line id,label"
             )

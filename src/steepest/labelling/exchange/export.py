@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from steepest.errors import InputError
 from steepest.labelling.exchange.answer import merge
 from steepest.labelling.exchange.changes import plan
-from steepest.labelling.exchange.csv_file import read_csv, sheet
+from steepest.labelling.exchange.csv_file import is_sheet, read_csv, sheet
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.jsonl_file import lines, read_jsonl
-from steepest.labelling.exchange.rounds import Round
+from steepest.labelling.exchange.rounds import Numbered
 from steepest.labelling.exchange.rows import Reader, to_answers
+from steepest.labelling.exchange.waiting import put_together
 from steepest.pool import Pool
 
 SUFFIXES = {"csv": ".csv", "jsonl": ".jsonl", "label-studio": ".json"}
@@ -32,11 +36,11 @@ def check_export(kind: str, path: Path) -> None:
         raise InputError(f"--out {path}: an export for {kind} ends in {SUFFIXES[kind]}")
 
 
-def check_taken_in(kind: str, path: Path, folder: LoopFolder, pool: Pool) -> None:
+def check_taken_in(kind: str | None, path: Path, folder: LoopFolder, pool: Pool) -> None:
     """Raise if a file would be written over that holds labels which the loop has not.
 
     Args:
-        kind: The format.
+        kind: The format; None for the selection itself.
         path: The file, there or not.
         folder: The loop.
         pool: Its pool as it is.
@@ -44,34 +48,70 @@ def check_taken_in(kind: str, path: Path, folder: LoopFolder, pool: Pool) -> Non
     Raises:
         InputError: Says how to keep them.
     """
-    if kind not in _FILLED_IN or not path.is_file() or not path.stat().st_size:
+    reader = _reader(kind, path)
+    if reader is None:
         return
-    remedy = f"run `steepest ingest {path} --run {folder.path}` first, or choose another --out"
     try:
-        answers = to_answers(_FILLED_IN[kind](path), path, folder, pool)
+        answers = to_answers(reader(path), path, folder, pool)
         answers = merge(answers, str(path), folder.say)
     except InputError as error:
-        raise InputError(f"--out would replace a file that may hold labels: {error}") from error
+        raise InputError(
+            f"--out would replace a file that may hold labels: {error}; or choose another --out"
+        ) from error
     if plan(pool, answers, who="file", may_change=lambda _: True, say=folder.say):
-        raise InputError(f"--out {path} holds labels that the loop has not: {remedy}")
+        raise InputError(
+            f"--out {path} holds labels that the loop has not: run `steepest ingest {path} --run "
+            f"{folder.path}` first, or choose another --out"
+        )
 
 
-def export_text(kind: str, made: Round, number: int, folder: LoopFolder | None) -> str:
-    """Return a round in a format that people, or their programs, can fill in.
+def check_empty(kind: str | None, path: Path) -> None:
+    """Raise if a file would be written over that people have begun to fill in.
+
+    Args:
+        kind: The format; None for the selection itself.
+        path: The file, there or not.
+
+    Raises:
+        InputError: Says how to keep it.
+    """
+    reader = _reader(kind, path)
+    if reader is None or (reader is read_csv and not is_sheet(path)):
+        return
+    try:
+        filled_in = any(row.answered for row in reader(path))
+    except InputError as error:
+        raise InputError(
+            f"--out would replace a file that may hold labels: {error}; or choose another --out"
+        ) from error
+    if filled_in:
+        raise InputError(f"--out {path} holds labels: move it elsewhere, or choose another --out")
+
+
+def _reader(kind: str | None, path: Path) -> Reader | None:
+    """Return what reads a file that people may have filled in, if there is one."""
+    if not path.is_file() or not path.stat().st_size:
+        return None
+    if kind is None:
+        return read_csv if path.suffix == SUFFIXES["csv"] and is_sheet(path) else None
+    return _FILLED_IN.get(kind)
+
+
+def export_text(kind: str, made: Sequence[Numbered], folder: LoopFolder | None) -> str:
+    """Return picks in a format that people, or their programs, can fill in.
 
     Args:
         kind: ``"csv"``, ``"jsonl"`` or ``"label-studio"``.
-        made: The round.
-        number: Its number.
+        made: Rounds, or parts of them, in the order in which people should see them.
         folder: The loop; needed for Label Studio.
 
     Raises:
         InputError: If the loop is needed and missing.
     """
     if kind == "csv":
-        return sheet(made)
+        return sheet(put_together(made))
     if kind == "jsonl":
-        return lines(made)
+        return lines(put_together(made))
     if folder is None:
         raise InputError("--export label-studio needs --run, which knows the classes")
     from steepest.labelling.label_studio.pictures import Gallery
@@ -79,7 +119,10 @@ def export_text(kind: str, made: Round, number: int, folder: LoopFolder | None) 
 
     gallery, key = Gallery(folder.source), folder.key(folder.read_pool())
     tasks = []
-    for pick in picks_of(made, number):
-        shown = gallery.picture(pick.id)
-        tasks.append(make_task(pick, shown.data_url, shown.size, folder, key))
+    for number, part in made:
+        for pick in picks_of(part, number):
+            shown = gallery.picture(pick.id)
+            # JSON has no word for a score that nobody knows.
+            told = replace(pick, score=0.0) if math.isnan(pick.score) else pick
+            tasks.append(make_task(told, shown.data_url, shown.size, folder, key))
     return json.dumps(tasks) + "\n"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from steepest.errors import InputError, RunFolderError
+from steepest.errors import InputError, PoolError, RunFolderError
 from steepest.files import SCRATCH_PREFIX, write_atomically
+from steepest.labelling.exchange.array_identity import ArrayIdentity
 from steepest.labelling.exchange.maps import MapStore
 from steepest.labelling.exchange.rounds import Round, read_round, write_round
 from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
-from steepest.pool import Pool, Verb
+from steepest.pool import FileLock, Pool, State, Verb
 from steepest.pool.values import Label
 from steepest.seeds import SampleId
 from steepest.tables import from_table, to_table
@@ -34,12 +35,15 @@ class Settings:
         classes: The classes' names [C].
         pool: Where the samples are: a folder of images, or an array.
         format: The version of this file.
+        array: What tells the array from others; None for a folder, and in files that were written
+            before it was kept.
     """
 
     task: str
     classes: tuple[str, ...]
     pool: str
     format: int = FORMAT
+    array: ArrayIdentity | None = None
 
 
 class LoopFolder:
@@ -74,13 +78,53 @@ class LoopFolder:
         folder.check_same(ids, settings)
         return folder
 
+    @property
+    def settings(self) -> Settings:
+        """What holds for the loop."""
+        return self._settings
+
+    @property
+    def begun(self) -> bool:
+        """Whether the loop is there."""
+        return _holds_loop(self.path)
+
     def begin(self, ids: Sequence[SampleId]) -> None:
-        """Make the folder, if it is not there."""
-        if not _holds_loop(self.path):
-            # The pool is made last: without it, nothing has begun, and this is done again.
-            table = to_table(self._settings)
-            write_atomically(self.path / SETTINGS, json.dumps(table, indent=1) + "\n")
-            Pool.create(ids, self.path / JOURNAL).close()
+        """Make the folder, if it is not there.
+
+        Raises:
+            RunFolderError: If another loop was made there in the meantime.
+        """
+        if not self.begun:
+            with self.hold():
+                if not self.begun:
+                    # The pool is made last: without it, nothing has begun; this is done again.
+                    self._write_settings()
+                    Pool.create(ids, self.path / JOURNAL).close()
+                    return
+        self.open(self.path).check_same(ids, self._settings)
+
+    def hold(self) -> FileLock:
+        """Keep others from choosing; labels can be taken in all the same.
+
+        Raises:
+            RunFolderError: If someone else is choosing.
+        """
+        try:
+            return FileLock(self.path / SETTINGS)
+        except RunFolderError as error:
+            raise RunFolderError(
+                f"{error}; if another command is choosing there, run this one again after it"
+            ) from error
+
+    def note_array(self, array: ArrayIdentity | None) -> None:
+        """Keep what tells the array from others, if the loop is older than that."""
+        if array is not None and self._settings.array is None:
+            self._settings = replace(self._settings, array=array)
+            self._write_settings()
+
+    def _write_settings(self) -> None:
+        table = json.dumps(to_table(self._settings), indent=1)
+        write_atomically(self.path / SETTINGS, table + "\n")
 
     @classmethod
     def open(cls, path: Path) -> LoopFolder:
@@ -124,14 +168,25 @@ class LoopFolder:
         """Read all rounds that were committed to the pool."""
         return [read_round(self.round_file(number)) for number in range(next_round(pool))]
 
-    def commit(self, made: Round) -> int:
+    def commit(self, made: Round, expected: int | None = None) -> int:
         """Mark the picks of a round as queried and return the round's number.
 
+        Args:
+            made: The round.
+            expected: The number that it should have, if others may have been quicker.
+
         Raises:
-            PoolError: If a pick is no longer free; then nothing has changed.
+            PoolError: If another round was made, or a pick is no longer free; then nothing has
+                changed.
         """
         with self.open_pool() as pool:
             number = next_round(pool)
+            free = set(pool.ids(State.UNLABELLED))
+            if expected not in (None, number) or not free.issuperset(made.picks.ids):
+                raise PoolError(
+                    f"{self.path}: another command chose or labelled samples there meanwhile; run "
+                    "this one again"
+                )
             write_round(made, self.round_file(number))
             pool.query(made.picks.ids, cycle=number, who=made.picks.strategy)
         return number
@@ -162,6 +217,20 @@ class LoopFolder:
                 f"{self.path} is a loop of {len(known)} samples, and the pool {what}: bring the "
                 "pool back as it was, or choose another --run"
             )
+        self._check_array(settings.array)
+
+    def _check_array(self, given: ArrayIdentity | None) -> None:
+        known = self._settings.array
+        if known is None or given is None or known == given:
+            return
+        what = "other values than when the loop began"
+        if known.shape != given.shape:
+            what = f"the shape {list(given.shape)}, and had {list(known.shape)}"
+        raise RunFolderError(
+            f"{self.path}: the array of the pool has {what}, and labels may belong to other "
+            "samples: bring the array back as it was, or choose another --run (which takes these "
+            f"labels over by `steepest ingest {self.path / LABELS}`, if rows are the same samples)"
+        )
 
 
 def next_round(pool: Pool) -> int:
@@ -175,8 +244,7 @@ def read_settings(path: Path) -> Settings | None:
     """Return the settings of a loop, or None if it has not begun."""
     if not _holds_loop(path):
         return None
-    found = LoopFolder.open(path)
-    return Settings(found.vocabulary.task, found.vocabulary.names, str(found.source))
+    return LoopFolder.open(path).settings
 
 
 def _holds_loop(path: Path) -> bool:
@@ -193,7 +261,7 @@ def _holds_loop(path: Path) -> bool:
         raise RunFolderError(f"{path} is no folder ({error.strerror}); choose another") from error
     if {SETTINGS, JOURNAL} <= found:
         return True
-    ours = {SETTINGS, f"{JOURNAL}.lock", f"{JOURNAL}.new"}
+    ours = {SETTINGS, f"{SETTINGS}.lock", f"{JOURNAL}.lock", f"{JOURNAL}.new"}
     if any(name not in ours and not name.startswith(SCRATCH_PREFIX) for name in found):
         raise RunFolderError(f"{path} holds something else than a labelling loop; choose another")
     return False

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.rounds import Round
 from steepest.labelling.exchange.rows import Row
 from steepest.labelling.exchange.text import read_text
+from steepest.scoring.selection import Selection
+
+_OUR_KEYS = frozenset({"label", "labels", "skip"})
 
 
 def read_jsonl(path: Path) -> Iterator[Row]:
     """Read lines such as ``{"id": "a.png", "label": "cat"}``; other keys are passed over.
+
+    The classes may stand under ``labels`` too, as a list or by themselves.
 
     Raises:
         InputError: With the line's number, if one is malformed.
@@ -25,19 +30,27 @@ def read_jsonl(path: Path) -> Iterator[Row]:
             entry = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number}: is no JSON ({error})") from error
-        if not isinstance(entry, dict) or "id" not in entry or not entry.keys() & {"label", "skip"}:
+        if not isinstance(entry, dict) or "id" not in entry or not entry.keys() & _OUR_KEYS:
             raise InputError(f'{path}, line {number}: is not of the form {{"id": …, "label": …}}')
-        yield Row(f"line {number}", entry["id"], entry.get("label"), _reason(entry, path, number))
+        label, reason = _label(entry, path, number), _reason(entry, path, number)
+        yield Row(f"line {number}", entry["id"], label, reason)
 
 
-def lines(made: Round) -> str:
+def lines(picks: Selection) -> str:
     """Return picks as lines whose ``label`` is to be filled in."""
-    picks = made.picks
     rows = zip(picks.ids, picks.ranks, picks.scores, strict=True)
     entries = (
-        {"id": sample, "label": None, "rank": rank, "score": score} for sample, rank, score in rows
+        {"id": i, "label": None, "rank": rank, "score": None if math.isnan(score) else score}
+        for i, rank, score in rows
     )
     return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+
+
+def _label(entry: dict[str, object], path: Path, number: int) -> object:
+    given = [entry[key] for key in ("label", "labels") if entry.get(key) is not None]
+    if len(given) > 1:
+        raise InputError(f"{path}, line {number}: has label and labels; leave one of them out")
+    return given[0] if given else None
 
 
 def _reason(entry: dict[str, object], path: Path, number: int) -> str:

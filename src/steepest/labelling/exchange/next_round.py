@@ -1,60 +1,91 @@
-"""The next round of a loop: chosen anew, or the last one again if nothing has happened since."""
+"""The next round of a loop: what waits counts, and only the rest is chosen anew."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from steepest.labelling.exchange.folder import JOURNAL, LoopFolder, next_round
-from steepest.labelling.exchange.rounds import Round, read_round
-from steepest.pool import Pool, Verb
+from steepest.errors import InputError
+from steepest.labelling.exchange.folder import LoopFolder, next_round
+from steepest.labelling.exchange.rounds import Numbered, Round
+from steepest.labelling.exchange.waiting import find_waiting
+from steepest.pool import Pool, State
 from steepest.pool.values import Label
 from steepest.scoring.selection import Selection
 from steepest.seeds import SampleId
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What people are asked now.
+
+    Attributes:
+        number: The number of the last round.
+        waiting: What earlier rounds asked for and nobody has answered, oldest first.
+        new: The round that was chosen now; None if enough was waiting.
+    """
+
+    number: int
+    waiting: tuple[Numbered, ...]
+    new: Round | None
+
+    @property
+    def waiting_count(self) -> int:
+        """How many samples of earlier rounds wait."""
+        return sum(len(part.picks) for _, part in self.waiting)
 
 
 def take_round(
     folder: LoopFolder,
     ids: Sequence[SampleId],
     request: dict[str, Any],
-    choose: Callable[[Pool], Selection],
+    k: int,
+    choose: Callable[[Pool, int], Selection],
     guess: Callable[[Sequence[SampleId]], tuple[Label, ...]],
     *,
     more: bool = False,
-) -> tuple[Round, int, bool]:
-    """Return a round, its number, and whether it is the last one again.
+) -> Taken:
+    """Have k samples wait for a label: those that do already, and new ones for the rest.
 
-    The same request, with nothing labelled since the last round, gives that round again: a
-    command that was cut short, or is repeated by a script, asks nobody twice.
+    So a command that was cut short, or is repeated by a script, asks nobody twice and forgets
+    nobody.
 
     Args:
         folder: The loop; begun here if it is new.
         ids: All samples of the pool.
         request: What decides about the picks besides the pool's state, as plain values.
-        choose: Chooses samples, given the pool as it is.
+        k: How many samples should wait.
+        choose: Chooses that many samples, given the pool as it is.
         guess: Returns the model's own labels.
-        more: Choose further samples all the same.
+        more: Choose k new samples, whatever waits.
 
     Raises:
-        PoolError: If someone else has taken a pick in the meantime; then nothing has changed.
+        InputError: If there is nothing to ask.
+        PoolError: If someone else has chosen in the meantime; then nothing has changed.
     """
-    begun = (folder.path / JOURNAL).exists()
+    begun = folder.begun
     pool = folder.read_pool() if begun else Pool.create(ids)
-    if not more and (last := _last(folder, pool)) is not None and last.request == request:
-        return last, next_round(pool) - 1, True
-    picks = choose(pool)
-    folder.begin(ids)
+    waiting = tuple(find_waiting(folder, pool)) if begun else ()
+    wanted = k if more else _still_wanted(pool, k)
+    number = next_round(pool)
+    if wanted == 0:
+        return Taken(max(number - 1, 0), waiting, None)
+    picks = choose(pool, wanted)
+    if not begun:
+        folder.begin(ids)
     made = Round(picks, guess(picks.ids), request)
-    return made, folder.commit(made), False
+    return Taken(folder.commit(made, number), waiting, made)
 
 
-def _last(folder: LoopFolder, pool: Pool) -> Round | None:
-    """Return the last round if nothing has happened since."""
-    event = None
-    for event in pool.events():  # noqa: B007 - the last one is wanted
-        pass
-    number = next_round(pool) - 1
-    if event is None or event.verb is not Verb.QUERY or number < 0:
-        return None
-    last = read_round(folder.round_file(number))
-    return last if event.id in last.picks.ids and event.who == last.picks.strategy else None
+def _still_wanted(pool: Pool, k: int) -> int:
+    counts = pool.counts()
+    waiting = counts[State.QUERIED]
+    if k < 0:
+        raise InputError(f"-k {k}: ask for 1 or more, or for 0 to see what waits")
+    if not waiting:
+        if k == 0:
+            raise InputError("-k 0: nothing waits for a label; ask for 1 or more")
+        return k
+    # The last few of a pool are taken as they are: what waits must be shown all the same.
+    return max(min(k - waiting, counts[State.UNLABELLED]), 0)

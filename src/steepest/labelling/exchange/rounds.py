@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from steepest.errors import JournalError
 from steepest.files import write_atomically
 from steepest.pool.values import Label
 from steepest.scoring.selection import Selection
+from steepest.seeds import SampleId
 from steepest.tables import from_table, to_table
 
 
@@ -27,6 +29,23 @@ class Round:
     picks: Selection
     guesses: tuple[Label, ...] = ()
     request: dict[str, Any] = field(default_factory=dict)
+
+
+Numbered = tuple[int, Round]
+"""A round, or a part of one, and the round's number."""
+
+
+def part_of(made: Round, ids: Collection[SampleId]) -> Round:
+    """Return a round with some of its picks alone, in its order."""
+    picks, wanted = made.picks, set(ids)
+    places = [place for place, sample in enumerate(picks.ids) if sample in wanted]
+    left = replace(
+        picks,
+        ids=tuple(picks.ids[place] for place in places),
+        scores=tuple(picks.scores[place] for place in places),
+    )
+    guesses = tuple(made.guesses[place] for place in places) if made.guesses else ()
+    return Round(left, guesses, made.request)
 
 
 def write_round(made: Round, path: Path) -> None:

@@ -39,6 +39,16 @@ class Row:
     label: object
     skip: str = ""
 
+    @property
+    def empty(self) -> bool:
+        """Whether it says no label."""
+        return self.label is None or (isinstance(self.label, str) and not self.label.strip())
+
+    @property
+    def answered(self) -> bool:
+        """Whether someone has given a label, or said that nobody can."""
+        return bool(self.skip) or not self.empty
+
 
 def to_answers(rows: Iterable[Row], path: Path, folder: LoopFolder, pool: Pool) -> list[Answer]:
     """Return what the rows say; those without an answer are passed over.
@@ -78,14 +88,13 @@ def id_finder(pool: Pool) -> Callable[[object], SampleId]:
 def _answer(
     row: Row, path: Path, words: Vocabulary, find: Callable[[object], SampleId]
 ) -> Answer | None:
-    empty = row.label is None or (isinstance(row.label, str) and not row.label.strip())
     sample = find(row.id)
     if row.skip:
-        if not empty:
+        if not row.empty:
             raise InputError(f"sample {sample!r} is labelled and skipped; decide on one")
         check_text(row.skip, "reason")
         return Answer(sample, None, reason=row.skip, where=row.where)
-    if empty:
+    if row.empty:
         return None
     if words.task != SEGMENTATION:
         return Answer(sample, words.from_json(row.label), where=row.where)

@@ -11,6 +11,8 @@ from steepest.tasks.segmentation import IGNORED
 
 SEPARATOR = "|"
 """Stands between the classes of a sample that has several; alone it says that it has none."""
+OTHER_SEPARATOR = ";"
+"""Read as well, unless a class has it in its name: the labelling page writes it."""
 
 CLASSIFICATION, MULTI_LABEL, SEGMENTATION = "classification", "multi-label", "segmentation"
 KINDS = (CLASSIFICATION, MULTI_LABEL, SEGMENTATION)
@@ -66,10 +68,16 @@ class Vocabulary:
             raise UnknownNameError("class", name.strip(), self.names) from None
 
     def from_text(self, text: str) -> Label:
-        """Read the label of one cell, such as ``cat`` or ``cat|dog``."""
+        """Read the label of one cell, such as ``cat``, ``cat|dog`` or ``cat;dog``."""
         if self.task != MULTI_LABEL:
             return self.number(text)
-        return self.from_names([part for part in text.split(SEPARATOR) if part.strip()])
+        return self.from_names([name for part in text.split(SEPARATOR) for name in self._cut(part)])
+
+    def _cut(self, part: str) -> list[str]:
+        """Return the names in a text without bars."""
+        whole = part.strip() in self.names
+        names = [part] if whole else part.split(OTHER_SEPARATOR)
+        return [name for name in names if name.strip()]
 
     def from_names(self, names: Sequence[object]) -> Label:
         """Return the label of a sample with these classes.
