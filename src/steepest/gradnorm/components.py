@@ -8,11 +8,15 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from steepest.gradnorm.passing import pass_on
 from steepest.gradnorm.routes import Routes, chunks
-from steepest.gradnorm.shares import Share, squares_of_sum, sum_of_gradients
+from steepest.gradnorm.shares import Share, squares_of_sum, sum_of_gradients, sum_of_squares
 from steepest.gradnorm.sources import Source, spans_are_disjoint
 
 Squares = dict[nn.Parameter, Tensor]
+
+_PART = 8
+"""On a CPU gradients are built in this part of the scratch space: they stay near at hand."""
 
 
 class Component:
@@ -52,34 +56,18 @@ class Component:
         samples = next(iter(shares.values()))[0].samples
         floats = sum(source.tensor.numel() for source in self.sources)
         parts: dict[nn.Parameter, list[Tensor]] = defaultdict(list)
+        if next(iter(shares)).tensor.device.type == "cpu":
+            floats *= _PART
         for rows in chunks(samples, floats):
             built = {s: sum_of_gradients(found, rows) for s, found in shares.items()}
             for source in reversed(self.sources):
                 if source in built and source.parameter is None:
-                    for parent, gradients in _passed_on(source, built.pop(source)):
+                    for parent, gradients in pass_on(source, built.pop(source)):
                         built[parent] = built[parent] + gradients if parent in built else gradients
             for source, gradients in built.items():
                 if source.parameter is not None:
-                    squares = gradients.reshape(len(gradients), -1).double().square().sum(1)
-                    parts[source.parameter].append(squares)
+                    parts[source.parameter].append(sum_of_squares(gradients))
         return {parameter: torch.cat(found) for parameter, found in parts.items()}
-
-
-def _passed_on(source: Source, gradients: Tensor) -> Iterable[tuple[Source, Tensor]]:
-    """Send per-sample gradients [n, *shape] of a source back to what it was made of."""
-    if source.origin is None:
-        return
-    inputs = [parent.tensor for parent in source.parents]
-    rows = [
-        torch.autograd.grad(
-            source.origin, inputs, gradient.to(source.origin.dtype),
-            retain_graph=True, allow_unused=True,
-        )
-        for gradient in gradients
-    ]  # fmt: skip
-    for parent, column in zip(source.parents, zip(*rows, strict=True), strict=True):
-        if column[0] is not None:
-            yield parent, torch.stack(column)
 
 
 def group(

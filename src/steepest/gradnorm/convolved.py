@@ -18,6 +18,12 @@ _COPY = 20
 _START = {"cpu": 4e6, "cuda": 1e8}
 """To start a function for one sample alone costs as much as so many multiplications."""
 
+_VECTOR = 8
+"""Kernels for many groups at once are made for multiples of so many channels, or for one."""
+
+_DEPTHWISE = 10
+"""A multiplication of a kernel with one channel waits for memory as long as so many others."""
+
 _WEIGHT_GRADIENTS = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
 
@@ -46,30 +52,66 @@ class Convolved(Share):
 
     def dense(self, rows: slice) -> Tensor:
         """Build gradients [n, *shape]."""
-        return torch.stack([self._one(i) for i in range(*rows.indices(self.samples))])
+        costs = self._costs_of_building()
+        route = min(costs, key=costs.__getitem__)
+        first, stop, _ = rows.indices(self.samples)
+        if route == "vendor":
+            return torch.stack([self._one(i) for i in range(first, stop)])
+        parts = []
+        for part in chunks(stop - first, self._scratch(route)):
+            here = slice(first + part.start, first + part.stop)
+            together = route == "together"
+            parts.append(
+                self._together(here) if together else self._patches(here).dense(slice(None))
+            )
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _costs(self, *, fused: bool) -> dict[str, float]:
         """Count multiplications, and copies as some."""
-        geometry, groups = self._geometry, self._geometry.groups
-        frames, out_channels, *out = self._g.shape[1:]
-        positions = torch.Size(out).numel()
-        fan_in, fan_out = self.shape[1:].numel(), out_channels // groups
+        groups, frames, positions, fan_in, fan_out = self._sizes()
+        if fused and groups == 1 and frames == 1:
+            taps, dtype = self._geometry.taps, self._x.dtype
+            by_gram = kernels.prefer_gram(positions, fan_in, fan_out, taps, dtype)
+            return {"fused": 1.0 + by_gram, "fused-gram": 2.0 - by_gram}
         gradient = groups * frames * positions * fan_in * fan_out
         gram = groups * (frames * positions) ** 2 * (fan_in + fan_out)
-        if fused and groups == 1 and frames == 1:
-            by_gram = kernels.prefer_gram(positions, fan_in, fan_out, geometry.taps, self._x.dtype)
-            return {"fused": 1.0 + by_gram, "fused-gram": 2.0 - by_gram}
-        copies = 0 if geometry.taps == 1 else groups * fan_in * frames * positions
-        costs: dict[str, float] = {
-            "patches": _COPY * copies + min(gradient, gram),
-            "vendor": _START.get(self._x.device.type, 1e8) + gradient,
-        }
+        costs = self._costs_of_building()
+        costs["patches"] += min(0, gram - gradient)
         if groups == 1 and frames == 1:
-            pixels, taps = self._pixels(), geometry.taps
+            pixels, taps = self._pixels(), self._geometry.taps
             costs["pixels"] = pixels**2 * self.shape[1] + positions**2 * (
                 fan_out + _COPY / 2 * taps
             )
         return costs
+
+    def _costs_of_building(self) -> dict[str, float]:
+        """Count what it takes to build the gradient of a sample."""
+        groups, frames, positions, fan_in, fan_out = self._sizes()
+        taps, start = self._geometry.taps, _START.get(self._x.device.type, 1e8)
+        gradient = groups * frames * positions * fan_in * fan_out
+        copies = 0 if taps == 1 else groups * fan_in * frames * positions
+        by_torch = gradient * (_DEPTHWISE if fan_in == taps and fan_out == 1 else 1)
+        costs: dict[str, float] = {
+            "patches": _COPY * copies + gradient,
+            "vendor": start + by_torch,
+        }
+        if self._fits_together():
+            # Its result is put into order once more.
+            costs["together"] = start / self.samples + by_torch + _COPY * self.shape.numel()
+        return costs
+
+    def _sizes(self) -> tuple[int, int, int, int, int]:
+        """Return groups, frames, positions, and what goes into and comes out of one position."""
+        groups, frames = self._geometry.groups, self._x.shape[1]
+        fan_in, fan_out = self.shape[1:].numel(), self.shape[0] // groups
+        return groups, frames, self._g.shape[3:].numel(), fan_in, fan_out
+
+    def _fits_together(self) -> bool:
+        """Say whether a call for all samples at once is made for so many channels in a group."""
+        channels, outputs = self.shape[1], self.shape[0] // self._geometry.groups
+        if self._x.device.type != "cpu":
+            return channels == outputs == 1
+        return channels == outputs == 1 or channels % _VECTOR == outputs % _VECTOR == 0
 
     def _pixels(self) -> int:
         sides = zip(self._x.shape[3:], self._geometry.padding, strict=True)
@@ -80,6 +122,8 @@ class Convolved(Share):
         positions, frames = self._g.shape[3:].numel(), self._x.shape[1]
         if route == "patches":
             return self.shape[1:].numel() * self._geometry.groups * positions * frames
+        if route == "together":
+            return self.shape.numel() + self._x[0].numel() + self._g[0].numel()
         return self._pixels() ** 2 if route == "pixels" else 0
 
     def _by(self, route: str, routes: Routes) -> Tensor:
@@ -91,6 +135,8 @@ class Convolved(Share):
         for rows in chunks(self.samples, self._scratch(route)):
             if route == "patches":
                 parts.append(self._patches(rows).squares(_Quiet(routes)))
+            elif route == "together":
+                parts.append(sum_of_squares(self._together(rows)))
             else:
                 x, g = self._x[rows, 0], self._g[rows, 0]
                 parts.append(_pixel_squares(self._geometry, self._geometry.pad(x), g, routes))
@@ -98,13 +144,25 @@ class Convolved(Share):
 
     def _one(self, sample: int) -> Tensor:
         """Build one sample's gradient by torch's own function."""
-        x, g, geometry = self._x[sample], self._g[sample], self._geometry
+        return self._built(self._x[sample], self._g[sample], 1)
+
+    def _together(self, rows: slice) -> Tensor:
+        """Build gradients [n, *shape] in one call: the groups of each sample are its own."""
+        # [F, N · C, *S]: what torch takes for samples are the frames of one.
+        x, g = (tensor[rows].transpose(0, 1).flatten(1, 2) for tensor in (self._x, self._g))
+        samples = len(range(*rows.indices(self.samples)))
+        return self._built(x, g, samples).reshape(samples, *self.shape)
+
+    def _built(self, x: Tensor, g: Tensor, samples: int) -> Tensor:
+        """Build gradients [n · O, C / G, *taps] of samples whose channels lie side by side."""
+        geometry, shape = self._geometry, (samples * self.shape[0], *self.shape[1:])
         padding = [before for before, _ in geometry.padding]
         if not geometry.fits(x.shape[2:], g.shape[2:]):
             x, padding = geometry.cut(x, g.shape[2:]), [0] * len(padding)
         weight_gradient = _WEIGHT_GRADIENTS[len(padding)]
+        groups = samples * geometry.groups
         built: Tensor = weight_gradient(  # type: ignore[no-untyped-call]
-            x, self.shape, g, geometry.stride, padding, geometry.dilation, geometry.groups
+            x, shape, g, geometry.stride, padding, geometry.dilation, groups
         )
         return built
 

@@ -137,7 +137,9 @@ class Engine:
 
     def _is_recordable(self) -> bool:
         plan = self._last.plan
-        known = plan is not None and plan.checked and not self._last.slow()
+        if plan is None or plan.moves is not None:
+            return False  # What it picks by values has to be looked at in every batch.
+        known = plan.checked and not self._last.slow()
         return known and not self._changes_buffers
 
     def _measured(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]]:
@@ -241,6 +243,8 @@ class Engine:
             ModelError: If a parameter cannot be measured in this way.
         """
         plan = self.plan(inputs, losses)
+        if plan.moves is not None:
+            raise ModelError("what a model picks by values has to be looked at in every batch")
         outputs, found, missed = self.by_rules(plan, inputs, losses)
         if missed or plan.slow:
             names = list(self.named(missed | plan.slow))

@@ -15,6 +15,10 @@ from steepest.gradnorm.scaling import rescaled, scales_of
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
+from steepest.memory import is_out_of_memory
+
+_NOT_COVERED = (RuntimeError, IndexError, KeyError, TypeError, ValueError)
+"""What a rule raises for a call that it was not made for; a batch of one cannot tell before."""
 
 Observer = Callable[[Use, Callable[[], None]], None]
 """Is given each use with the work that measures it, and has to do that work."""
@@ -126,7 +130,9 @@ class Meter:
         self._routes.taken.pop(use.place, None)
         try:
             shares = use.shares(fused=self._routes.kernels and not self._routes.traced)
-        except NotImplementedError:
+        except _NOT_COVERED as error:
+            if is_out_of_memory(error):
+                raise
             self.missed |= roots
             return
         use.gradients = {}

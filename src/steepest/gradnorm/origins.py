@@ -137,7 +137,8 @@ class Origins:
     def _is_steady(self, name: str, args: tuple[Any, ...], given: Any) -> bool:  # noqa: ANN401
         """Say whether values on the host had no say in a result that is fixed."""
         if name == "arange":
-            return True
+            step = given[1].get("step", args[2] if len(args) > 2 else 1)
+            return isinstance(step, int) and step > 0
         if name == "__getitem__":
             items = args[1] if isinstance(args[1], tuple) else (args[1],)
             whole = all(i is None or i is ... or isinstance(i, slice) for i in items)

@@ -13,16 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import SteepestError
+from steepest.errors import ModelError, SteepestError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
 from steepest.gradnorm.checks import check_independence
 from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.layout import Layout
 from steepest.gradnorm.losses import RowLosses
-from steepest.gradnorm.orders import first_disorder
-from steepest.gradnorm.steps import Kind, Plan, Step, locate, same_place, settle
-from steepest.gradnorm.uses import Phase, Use
+from steepest.gradnorm.orders import first_disorder, moves_to_expect
+from steepest.gradnorm.rows import Rows, measurable, settled
+from steepest.gradnorm.steps import Kind, Plan, Step, locate, same_place
 from steepest.gradnorm.watch import UnwatchableError, Watch
 from steepest.memory import is_out_of_memory
 
@@ -99,8 +98,7 @@ class Probe:
             return None
         check_independence(small_out, large_out)
         checked = self._sure and self._total >= _SMALL
-        moves = small.orders.moves if small.orders.asked or large.orders.asked else None
-        return Plan(small.steps, self._slow, checked, moves)
+        return Plan(small.steps, self._slow, checked, moves_to_expect(small.orders, large.orders))
 
     def _run(self, size: int) -> tuple[Watch, Any]:
         inputs = batches.take(self._inputs, self._rows(size))
@@ -111,11 +109,21 @@ class Probe:
         try:
             with attributes_restored(self._model), watch:
                 outputs = batches.call(self._model, inputs)
+        except ModelError as error:
+            watch.close()
+            # It may want its samples in a certain order, or find fault with being watched.
+            self._run_as_given()
+            raise UnwatchableError(set(self._parameters)) from error
         except BaseException:
             watch.close()
             raise
         self.changes_inputs |= versions != [tensor._version for tensor in given]  # noqa: SLF001
         return watch, outputs
+
+    def _run_as_given(self) -> None:
+        """Run the whole batch unwatched: a model that fails even then says why."""
+        with attributes_restored(self._model):
+            batches.call(self._model, batches.cloned(self._inputs))
 
     def _rows(self, size: int) -> Tensor:
         """Return which samples to look at: from all over the batch, last ones first.
@@ -178,7 +186,7 @@ class Probe:
                 lost |= self._out_of_order(watch, outputs, plans)
         for watch, _ in passes:
             for use in watch.uses:
-                if use.gradients and not _measurable(use, [s[use.place] for s in plans]):
+                if use.gradients and not measurable(use, [s[use.place] for s in plans]):
                     lost |= use.step.roots
         if lost:
             self._leave_out(lost)
@@ -196,105 +204,13 @@ class Probe:
         lost: set[nn.Parameter] = set()
         if not values.requires_grad:
             return lost
-        rows = _Rows(watch)
+        rows = Rows(watch)
         rows.send(values)
         for use in watch.uses:
-            if not _settled(use, rows, [steps[use.place] for steps in plans]):
+            if not settled(use, rows, [steps[use.place] for steps in plans]):
                 lost |= use.step.roots
             elif len(use.step.choices) > 1 and not rows.seen(use):
                 # Nothing arrived that could tell: another batch may.
                 lost |= use.step.roots
                 self._sure = False
         return lost
-
-
-class _Rows:
-    """Collects the gradients of every use for a plain and for a weighted sum of the losses."""
-
-    def __init__(self, watch: Watch) -> None:
-        self.phase: Phase = "ignore"
-        self._watch = watch
-        self.plain: dict[Use, dict[int, Tensor]] = {}
-        self.weighted: dict[Use, dict[int, Tensor]] = {}
-        # Powers of two scale exactly, so that no rounding can be taken for disorder.
-        self.weights = torch.exp2(torch.arange(watch.samples, dtype=torch.float64) - 3)
-        for use in watch.uses:
-            use.listener = self
-
-    def send(self, values: Tensor) -> None:
-        """Send both sums back through the model."""
-        weights = self.weights.to(values.device, values.dtype)
-        for loss, kept in ((values.sum(), self.plain), ((values * weights).sum(), self.weighted)):
-            for use in self._watch.uses:
-                use.gradients = {}
-            self.phase = "rows"
-            torch.autograd.grad(loss, self._watch.leaves(), retain_graph=True, allow_unused=True)
-            self.phase = "ignore"
-            kept.update({use: use.gradients for use in self._watch.uses})
-
-    def arrived(self, use: Use) -> None:
-        """Do nothing: the use keeps its gradients."""
-
-    def seen(self, use: Use) -> bool:
-        """Say whether any gradient other than zero arrived."""
-        return any(bool(gradient.any()) for gradient in self.plain[use].values())
-
-    def follows(self, use: Use, layouts: list[Layout | None]) -> bool:
-        """Say whether every sample's rows follow the weight of its loss."""
-        samples = self._watch.samples
-        found = [layout for layout in layouts if layout is not None]
-        for number, plain in self.plain[use].items():
-            rows = found[number].first(plain, samples).flatten(1).double().square().sum(1)
-            other = found[number].first(self.weighted[use][number], samples)
-            expected = rows * self.weights.square().to(rows.device)
-            off = (other.flatten(1).double().square().sum(1) - expected).abs()
-            if bool((off > 0.1 * expected + 1e-300).any()):
-                return False
-        return True
-
-
-def _settled(use: Use, rows: _Rows, steps: list[Step]) -> bool:
-    """Settle where the samples of a use are, if its gradients allow it."""
-    if use.spoilt:
-        return False
-    if rows.follows(use, use.step.outputs):
-        return True
-    for layout in use.step.choices[1:]:
-        for step in steps:
-            settle(step, layout)
-        if rows.follows(use, use.step.outputs):
-            return True
-    return False
-
-
-def _measurable(use: Use, steps: list[Step]) -> bool:
-    """Say whether a use can be measured by its rule, or else by running it again."""
-    if use.overwritten():
-        return False
-    try:
-        if use.step.rule is not None:
-            use.shares(fused=False)
-            return True
-    except (NotImplementedError, RuntimeError, IndexError, KeyError, TypeError, ValueError):
-        # Not what the rule was made for, such as a weight of another shape.
-        for step in steps:
-            step.rule = None
-    return _runs_again(use)
-
-
-def _runs_again(use: Use) -> bool:
-    """Say whether a function gives for single samples what it gave for all of them."""
-    layouts = [layout for layout in use.step.outputs if layout is not None]
-    try:
-        for sample in (0, use.samples - 1):
-            _, again = use.again(sample)
-            for layout, whole, alone in zip(layouts, use.results, again, strict=True):
-                part = layout.one(whole, sample, use.samples)
-                if part.shape != alone.shape:
-                    return False
-                scale = part.abs().max().clamp_min(1e-6)
-                if bool(((part - alone).abs() > 1e-3 * scale).any()):
-                    return False
-    except (RuntimeError, TypeError, ValueError, IndexError):
-        return False
-    return True

@@ -85,6 +85,11 @@ def _table(_: str, given: Named) -> list[Shift]:
     return [Shift(given["weight"], (0,), given["weight"], given["input"])]
 
 
+def _sampled(_: str, given: Named) -> list[Shift]:
+    base = given["input"]
+    return [Shift(base, tuple(range(2, base.ndim)), base, given.get("index", given.get("grid")))]
+
+
 def _product(_: str, given: Named) -> list[Shift]:
     """Rows of one factor are added up as the other says: a permutation may be a matrix."""
     left = given["input"]
@@ -149,6 +154,41 @@ def is_whole(item: Any) -> bool:  # noqa: ANN401
     return item.start in {None, 0} and item.stop is None and item.step in {None, 1}
 
 
+def stays_within_samples(shift: Shift, samples: int) -> bool:
+    """Say whether what is picked by number comes from its own sample, or goes there.
+
+    So it is with graphs and clouds of points: neighbours are picked out of all the points of a
+    batch [N · P, D], of which the first P are those of the first sample, and so on.
+
+    Args:
+        shift: The only one of a call.
+        samples: The number of samples N.
+    """
+    indices = tensors_in(shift.how)
+    if shift.dims != (0,) or len(indices) != 1 or not isinstance(shift.moved, Tensor):
+        return False
+    (index,) = indices
+    if index.ndim == 0 or index.is_floating_point() or is_mask(index) or shift.moved.ndim == 0:
+        return False
+    places, size = len(index), len(shift.base)
+    if places % samples or size % samples or not index.numel():
+        return False
+    if max(places, size) == samples or (
+        shift.moved is not shift.base and len(shift.moved) != places
+    ):
+        return False  # Whole samples change places, or something goes to many.
+    owners = torch.arange(places, device=index.device) // (places // samples)
+    return bool((index.movedim(0, -1) % size // (size // samples) == owners).all())
+
+
+def puts_in_order(shift: Shift) -> bool:
+    """Say whether indices pick as many places along a dimension as there are."""
+    indices = tensors_in(shift.how)
+    if len(shift.dims) != 1 or len(indices) != 1 or indices[0].is_floating_point():
+        return False
+    return indices[0].ndim > 0 and len(indices[0]) == shift.base.shape[shift.dims[0]]
+
+
 def is_mask(how: Any) -> bool:  # noqa: ANN401
     """Say whether the number of places depends on values."""
     return any(t.dtype in {torch.bool, torch.uint8} for t in tensors_in(how))
@@ -197,6 +237,12 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[str, Named], list[Shift]]]] = {
     "_pack_padded_sequence": ("input", _sorted),
     "_pad_packed_sequence": ("input", _sorted),
     "embedding": ("input weight", _table),
+    "embedding_bag": ("input weight", _table),
+    "grid_sample": ("input index", _sampled),
+    "grid_sampler": ("input index", _sampled),
+    "max_unpool1d": ("input index", _sampled),
+    "max_unpool2d": ("input index", _sampled),
+    "max_unpool3d": ("input index", _sampled),
     "matmul": ("input other", _product),
     "mm": ("input other", _product),
     "bmm": ("input other", _product),

@@ -58,8 +58,8 @@ class Plan:
         steps: All its calls with parameters.
         slow: The parameters that must be measured sample by sample.
         checked: Whether the order of the samples was checked; that takes two of them.
-        moves: What may put samples elsewhere in a model that asks for values on its way, and
-            might do otherwise next time; None for a model that cannot.
+        moves: What may put samples elsewhere in a model that asks for values on its way, or picks
+            by them, and might do otherwise next time; None for a model that cannot.
     """
 
     steps: list[Step]

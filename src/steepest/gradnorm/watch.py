@@ -80,7 +80,7 @@ class Watch(TorchFunctionMode):
         self._ordered = plan is not None and plan.moves is None
         known = model if model is not None and not self._ordered else nn.Module()
         self._origins = Origins(data, [*known.parameters(), *known.buffers()])
-        self.orders = Orders(self._origins, recording=plan is None)
+        self.orders = Orders(self._origins, samples, recording=plan is None)
         self._reach = Reach()
         for source in self._by_id.values():
             self._reach.add(source.tensor)
@@ -210,7 +210,9 @@ class Watch(TorchFunctionMode):
     def _in_place_is_safe(self, func: Callable[..., Any], args: tuple[Any, ...]) -> bool:
         """Say whether the result of a call in place is sure to be what the model goes on with."""
         target = args[0]
-        return func in _IN_PLACE and not target._is_view() and self._reach(target)  # noqa: SLF001
+        if func not in _IN_PLACE or id(target) in self._by_id:
+            return False  # What is made of parameters is a leaf here, and cannot be changed.
+        return not target._is_view() and self._reach(target)  # noqa: SLF001
 
     def _call(
         self,
@@ -290,5 +292,6 @@ class Watch(TorchFunctionMode):
         before = len(moves)
         self.orders.note(func, args, kwargs, len(self.steps) if place is None else place)
         self._origins.note(func, args, kwargs, result, met_data=met_data)
+        self.orders.note_made(func, result, len(self.steps) if place is None else place)
         if self._plan is not None:
             self.derailed = not all(map(self._plan.expects, count(before), moves[before:]))

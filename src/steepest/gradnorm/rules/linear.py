@@ -33,13 +33,15 @@ def linear(call: Call, g: Tensor) -> dict[str, Share]:
 )  # fmt: skip
 def product(call: Call, g: Tensor) -> dict[str, Share]:
     """Matrix product of the data [N, ..., K] with a matrix [K, O]."""
+    if call.wanted != {"other"}:
+        raise NotImplementedError
     return {"other": _right_factor(call, call["input"], call["other"], g)}
 
 
 @rule(torch.addmm, torch.Tensor.addmm, arguments="input mat1 mat2 beta alpha")
 def product_and_sum(call: Call, g: Tensor) -> dict[str, Share]:
     """Sum of a bias [O] and of a product of the data [N, K] with a matrix [K, O]."""
-    if call.get("beta", 1) != 1 or call.get("alpha", 1) != 1:
+    if call.get("beta", 1) != 1 or call.get("alpha", 1) != 1 or "mat1" in call.wanted:
         raise NotImplementedError
     shares: dict[str, Share] = {}
     if "mat2" in call.wanted:
@@ -70,7 +72,7 @@ def _bias(bias: Tensor, rows: Tensor) -> Share:
 
 
 def _right_factor(call: Call, data: Tensor, matrix: Tensor, g: Tensor) -> Share:
-    if matrix.ndim != 2 or data.ndim != g.ndim or call.wanted - {"other", "mat2", "input"}:
+    if matrix.ndim != 2 or data.ndim != g.ndim:
         raise NotImplementedError
     a, rows = _positions(call, data), _positions(call, g)
     return Outer(a[:, None], rows[:, None], matrix.shape, transposed=True)

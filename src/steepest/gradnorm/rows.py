@@ -1,0 +1,103 @@
+"""Whether what passes through a call can be told apart by sample, and measured there."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from steepest.gradnorm.layout import Layout
+from steepest.gradnorm.steps import Step, settle
+from steepest.gradnorm.uses import Phase, Use
+from steepest.gradnorm.watch import Watch
+
+
+class Rows:
+    """Collects the gradients of every use for a plain and for a weighted sum of the losses."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.phase: Phase = "ignore"
+        self._watch = watch
+        self.plain: dict[Use, dict[int, Tensor]] = {}
+        self.weighted: dict[Use, dict[int, Tensor]] = {}
+        # Powers of two scale exactly, so that no rounding can be taken for disorder.
+        self.weights = torch.exp2(torch.arange(watch.samples, dtype=torch.float64) - 3)
+        for use in watch.uses:
+            use.listener = self
+
+    def send(self, values: Tensor) -> None:
+        """Send both sums back through the model."""
+        weights = self.weights.to(values.device, values.dtype)
+        for loss, kept in ((values.sum(), self.plain), ((values * weights).sum(), self.weighted)):
+            for use in self._watch.uses:
+                use.gradients = {}
+            self.phase = "rows"
+            torch.autograd.grad(loss, self._watch.leaves(), retain_graph=True, allow_unused=True)
+            self.phase = "ignore"
+            kept.update({use: use.gradients for use in self._watch.uses})
+
+    def arrived(self, use: Use) -> None:
+        """Do nothing: the use keeps its gradients."""
+
+    def seen(self, use: Use) -> bool:
+        """Say whether any gradient other than zero arrived."""
+        return any(bool(gradient.any()) for gradient in self.plain[use].values())
+
+    def follows(self, use: Use, layouts: list[Layout | None]) -> bool:
+        """Say whether every sample's rows follow the weight of its loss."""
+        samples = self._watch.samples
+        found = [layout for layout in layouts if layout is not None]
+        for number, plain in self.plain[use].items():
+            rows = found[number].first(plain, samples).flatten(1).double().square().sum(1)
+            other = found[number].first(self.weighted[use][number], samples)
+            expected = rows * self.weights.square().to(rows.device)
+            off = (other.flatten(1).double().square().sum(1) - expected).abs()
+            if bool((off > 0.1 * expected + 1e-300).any()):
+                return False
+        return True
+
+
+def settled(use: Use, rows: Rows, steps: list[Step]) -> bool:
+    """Settle where the samples of a use are, if its gradients allow it."""
+    if use.spoilt:
+        return False
+    if rows.follows(use, use.step.outputs):
+        return True
+    for layout in use.step.choices[1:]:
+        for step in steps:
+            settle(step, layout)
+        if rows.follows(use, use.step.outputs):
+            return True
+    return False
+
+
+def measurable(use: Use, steps: list[Step]) -> bool:
+    """Say whether a use can be measured by its rule, or else by running it again."""
+    if use.overwritten():
+        return False
+    try:
+        if use.step.rule is not None:
+            use.shares(fused=False)
+            return True
+    except (NotImplementedError, RuntimeError, IndexError, KeyError, TypeError, ValueError):
+        # Not what the rule was made for, such as a weight of another shape.
+        for step in steps:
+            step.rule = None
+    return _runs_again(use)
+
+
+def _runs_again(use: Use) -> bool:
+    """Say whether a function gives for single samples what it gave for all of them."""
+    layouts = [layout for layout in use.step.outputs if layout is not None]
+    try:
+        for sample in (0, use.samples - 1):
+            _, again = use.again(sample)
+            for layout, whole, alone in zip(layouts, use.results, again, strict=True):
+                part = layout.one(whole, sample, use.samples)
+                if part.shape != alone.shape:
+                    return False
+                scale = part.abs().max().clamp_min(1e-6)
+                if bool(((part - alone).abs() > 1e-3 * scale).any()):
+                    return False
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return False
+    return True
