@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from steepest.progress import BarProgress, LineProgress, SilentProgress, show_progress
+from steepest.progress import BarProgress, LineProgress, SilentProgress, as_progress, show_progress
 
 
 class Terminal(io.StringIO):
@@ -99,3 +99,11 @@ def test_a_pipe_gets_lines_and_nobody_gets_silence(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert isinstance(show_progress(), LineProgress)
     assert isinstance(show_progress(enabled=False), SilentProgress)
+
+
+def test_a_yes_or_no_becomes_progress_and_progress_stays(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    given = SilentProgress()
+    assert as_progress(given) is given
+    assert isinstance(as_progress(progress=True), LineProgress)
+    assert isinstance(as_progress(progress=False), SilentProgress)

@@ -9,7 +9,8 @@ import pytest
 import torch
 from scipy import stats
 
-from steepest.seeds import derive, generator, keyed_uniform, sample_keys
+from steepest.errors import InputError
+from steepest.seeds import check_seed, derive, generator, keyed_uniform, sample_keys
 
 
 def draw(*purpose, seed=0, count=4):
@@ -23,6 +24,19 @@ def test_the_same_seed_and_purpose_give_the_same_stream():
 def test_seeds_are_the_same_on_every_machine():
     assert derive(0, "initial set") == 3741084156057682235
     assert derive(1, "shuffle", 2, 3) == 6410025890685604300
+
+
+@pytest.mark.parametrize("seed", [1.5, 3.0, None, "3", True, np.bool_(1), np.float64(1), [3]])
+def test_a_seed_that_is_no_whole_number_is_refused_wherever_one_is_drawn_by(seed):
+    for use in (check_seed, lambda s: derive(s, "a"), lambda s: keyed_uniform(s, "a", [1])):
+        with pytest.raises(InputError, match="seed must be a whole number, not"):
+            use(seed)
+
+
+@pytest.mark.parametrize("seed", [3, np.int64(3), np.uint8(3), np.array(3), torch.tensor(3)])
+def test_whole_numbers_of_every_kind_are_the_same_seed(seed):
+    assert type(check_seed(seed)) is int
+    assert derive(seed, "shuffle") == derive(3, "shuffle")
 
 
 def test_every_part_of_a_purpose_makes_another_stream():

@@ -2,7 +2,10 @@
 
 import sys
 
-from steepest.cli.main import main
+try:
+    from steepest.cli.main import main
+except KeyboardInterrupt:
+    sys.exit(130)
 
 if __name__ == "__main__":
     sys.exit(main())

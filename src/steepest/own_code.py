@@ -33,7 +33,23 @@ def import_own(kind: str, name: str, form: str) -> object:
             module = importlib.import_module(module_name)
         except Exception as error:
             raise InputError(f"{kind} {name!r} cannot be imported: {in_one_line(error)}") from error
+    _FOLDERS[str(Path.cwd())] = None
     return getattr(module, attribute, None)
+
+
+_FOLDERS: dict[str, None] = {}
+"""Current directories that things were imported in, in their order."""
+
+
+@contextmanager
+def own_code_importable() -> Iterator[None]:
+    """Let processes that are started meanwhile find what was imported by ``import_own``."""
+    before = list(sys.path)
+    sys.path[:0] = _FOLDERS
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 @contextmanager

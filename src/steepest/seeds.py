@@ -12,11 +12,15 @@ Two kinds of randomness, neither of which touches the global state:
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from steepest.errors import InputError
 
 SampleId = int | str
 """A data set's own name for a sample: an index, or a relative path."""
@@ -25,9 +29,28 @@ _MASK = (1 << 64) - 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
+def check_seed(seed: Any) -> int:  # noqa: ANN401
+    """Return a seed as a plain number.
+
+    Raises:
+        InputError: If it is no whole number: it could not be written down and read again.
+    """
+    try:
+        number = None if isinstance(seed, (bool, np.bool_)) else operator.index(seed)
+    except TypeError:
+        number = None
+    if number is None:
+        raise InputError(f"seed must be a whole number, not {seed!r}")
+    return number
+
+
 def derive(seed: int, *purpose: str | int) -> int:
-    """Return the 63-bit seed of one purpose."""
-    text = "\x1f".join([str(seed), *map(str, purpose)])
+    """Return the 63-bit seed of one purpose.
+
+    Raises:
+        InputError: If the seed is no whole number.
+    """
+    text = "\x1f".join([str(check_seed(seed)), *map(str, purpose)])
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 

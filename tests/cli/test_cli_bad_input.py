@@ -120,7 +120,7 @@ BAD_SELECTS = {
     "unknown labelled ids": ({"labelled": "unknown_ids"}, "77 is not in the pool"),
     "labelled ids of wrong kind": ({"labelled": "wordy_ids"}, "line 1: an index"),
     "missing labelled ids": ({"labelled": "nowhere"}, "nowhere cannot be read"),
-    "all labelled": ({"labelled": "all_ids"}, "only 0|labelled already"),
+    "all labelled": ({"labelled": "all_ids"}, "no sample is left to choose: all are labelled"),
     "batch of less than nothing": ({"batch-size": "-1"}, "batch_size"),
     "unknown device": ({"device": "gpu"}, "use auto, cpu or cuda"),
 }

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from steepest.cli import label
 from steepest.cli.main import main
 from steepest.labelling.project import Project
 from steepest.labelling.web import server
+from steepest.models.checkpoint import WEIGHT_SUFFIXES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "labelling" / "web"))
 
@@ -65,6 +67,23 @@ def test_options_become_settings_and_stay_until_changed(served, photos, capsys):
     assert "labels are in" in capsys.readouterr().out
 
 
+def test_a_setting_that_may_be_unset_is_taken_back(served, photos, tmp_path, capsys):
+    (tmp_path / "w.pt").touch()
+    words = ["label", str(photos), "--no-browser"]
+    assert (
+        main([*words, "--classes", "a,b", "--weights", str(tmp_path / "w.pt"), "--epochs", "3"])
+        == 0
+    )
+    assert main([*words, "--set", "weights=none", "--set", "weak_strategy=none"]) == 0
+    after = served["settings"]
+    assert (after.weights, after.weak_strategy, after.epochs) == (None, None, 3)
+    assert main([*words, "--set", "epochs=none"]) == 0
+    assert served["settings"].epochs is None
+    capsys.readouterr()
+    assert "model" in refusal(capsys, photos, "--model", "none")
+    assert "overlap" in refusal(capsys, photos, "--set", "overlap=none")
+
+
 def test_first_labels_are_taken_in(served, photos, tmp_path, capsys):
     name = min(path.name for path in photos.glob("*.png"))
     start = tmp_path / "start.csv"
@@ -73,6 +92,45 @@ def test_first_labels_are_taken_in(served, photos, tmp_path, capsys):
     assert main(words) == 0
     assert served["labelled"] == 1
     assert "1 labels added" in capsys.readouterr().out
+
+
+def test_first_labels_of_images_that_are_not_here_are_passed_over_if_asked_for(
+    served, photos, tmp_path, capsys
+):
+    name = min(path.name for path in photos.glob("*.png"))
+    start = tmp_path / "start.csv"
+    start.write_text(f"id,label\n{name},dog\ngone.png,dog\n")
+    words = [photos, "--classes", "cat,dog", "--labels", start]
+    assert "say known only" in refusal(capsys, *words)
+    assert main(["label", *map(str, words), "--known-only", "--no-browser"]) == 0
+    assert served["labelled"] == 1
+    said = "1 labels added, 1 of images that are not here were passed over\n"
+    assert said in capsys.readouterr().out
+    assert "--labels FILE" in refusal(capsys, photos, "--known-only")
+
+
+def test_the_token_stays_and_its_file_must_be_private(served, photos, capsys):
+    words = ["label", str(photos), "--no-browser"]
+    assert main([*words, "--classes", "cat,dog"]) == 0
+    first = served["token"]
+    assert main(words) == 0
+    assert served["token"] == first
+    (photos / ".steepest" / "token").chmod(0o644)
+    capsys.readouterr()
+    said = refusal(capsys, photos)
+    assert "chmod 600" in said
+    assert first not in said
+    assert main([*words, "--new-token"]) == 0
+    assert served["token"] != first
+    out, err = capsys.readouterr()
+    assert served["token"] not in out + err
+
+
+def test_all_addresses_are_announced(capsys):
+    label._announce(["http://192.0.2.1:1/?token=t", "http://desk:1/?token=t"])
+    first, second, _ = capsys.readouterr().out.splitlines()
+    assert first == "Label at http://192.0.2.1:1/?token=t"
+    assert second == "      or http://desk:1/?token=t"
 
 
 def test_images_that_are_gone_are_counted_at_every_start(served, photos, capsys):
@@ -85,8 +143,9 @@ def test_images_that_are_gone_are_counted_at_every_start(served, photos, capsys)
         assert ", 1 known ones are gone" in capsys.readouterr().out
 
 
-def test_a_file_for_a_model_is_its_weights(served, photos, tmp_path):
-    weights = tmp_path / "best.safetensors"
+@pytest.mark.parametrize("ending", [*WEIGHT_SUFFIXES, ".CKPT"])
+def test_a_file_for_a_model_is_its_weights(served, photos, tmp_path, ending):
+    weights = tmp_path / f"best{ending}"
     weights.touch()
     words = ["label", str(photos), "--classes", "cat,dog", "--model", str(weights)]
     assert main(words) == 0

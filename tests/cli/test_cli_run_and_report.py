@@ -120,7 +120,7 @@ def test_a_second_process_in_the_same_folder_is_turned_away(place):
     finish(first)
     assert told.code == 2
     assert len(told.lines) == 1
-    assert "in use by another process" in told.err
+    assert "shared is in use by another process" in told.err
 
 
 @pytest.mark.parametrize("init", ["cold", "warm"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -195,6 +196,73 @@ def test_labels_of_a_file_are_learnt_from_and_left_out(workshop, capsys):
     table.write_text("0,1\nno number\n")
     told = run_here(capsys, *command(*argv, pool="pool.npy"))
     assert (told.code, "line 2" in told.err) == (2, True)
+
+
+def learnt_from(workshop, capsys, lines, *more, code=0):
+    """Choose by what the labels of a file teach, and return the picks or the error."""
+    (workshop / "known.csv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    argv = command("--quiet", "--strategy", "isal", "--labelled", "known.csv", *more)
+    told = run_here(capsys, *argv)
+    assert told.code == code, told.err
+    return told.lines[-1] if code else steepest.Selection.load(workshop / "picks.csv")
+
+
+def test_labels_may_be_names_where_the_classes_are_named(photos, workshop, capsys):
+    numbers = dict(zip(READABLE[:6], [0, 1, 2, 3, 1, 2], strict=True))
+    words = ("cat", "dog", "owl", "newt")
+    wanted = learnt_from(workshop, capsys, [f"{name},{c}" for name, c in numbers.items()])
+    named = ["\ufeffid,label", *(f"{name},{words[c]}" for name, c in numbers.items())]
+    names = ("--class-names", ",".join(words))
+    assert learnt_from(workshop, capsys, named, *names) == wanted
+    # A loop knows its classes; numbers are understood beside names.
+    mixed = [*named[:-1], f"{READABLE[5]},2"]
+    assert learnt_from(workshop, capsys, mixed, *names, "--run", "loop").ids == wanted.ids
+    assert learnt_from(workshop, capsys, mixed, "--run", "loop").ids == wanted.ids
+
+
+@pytest.mark.parametrize(
+    ("line", "more", "message"),
+    [
+        ("cats/1.png,cat", (), "line 2: class 'cat' is no number: .* by --class-names cat,dog"),
+        ("cats/1.png,", (), "line 2: class '' is no number"),
+        ("cats/1.png,cow", ("cat,dog,owl,newt",), "line 2: unknown class 'cow'.* known: cat, dog"),
+        ("cats/1.png,4", ("cat,dog,owl,newt",), "line 2: there is no class 4; use 0 to 3"),
+        ("cat/1.png,1", (), "line 2: neither 'cat/1.png,1' nor 'cat/1.png' is in the pool"),
+        ("cat/1.png", (), "line 2: 'cat/1.png' is not in the pool: give paths as they are"),
+        ("cats/1.png,cat", ("cat,cat",), "'cat' is there twice"),
+        ("cats/1.png,cat", ("cat,dog", "--classes", "4"), "--classes 4, but there are 2"),
+    ],
+)
+def test_labels_that_cannot_be_read_are_told_by_their_line(
+    photos, workshop, capsys, line, more, message
+):
+    names = ("--class-names", *more) if more else ()
+    told = learnt_from(workshop, capsys, ["cats/0.png,1", line], *names, code=2)
+    assert re.search(message, told)
+
+
+def test_class_names_are_for_something(photos, workshop, capsys):
+    told = run_here(capsys, *command("--class-names", "cat,dog,owl,newt"))
+    assert told.code == 2
+    assert "--class-names is for a labelling loop or --labelled" in told.err
+
+
+def test_a_name_with_a_comma_is_no_label(photos, workshop, capsys):
+    odd = photos / "a,b.png"
+    odd.write_bytes((photos / READABLE[0]).read_bytes())
+    (workshop / "labelled").write_text("a,b.png\n")
+    assert "5 of 12 samples" in run_here(capsys, *command("--labelled", "labelled")).out
+    (workshop / "labelled").write_text('"a,b.png",1\ncats/0.png\n')
+    assert "5 of 11 samples" in run_here(capsys, *command("--labelled", "labelled")).out
+
+
+def test_what_a_labelling_project_keeps_beside_photos_is_not_chosen(photos, workshop, capsys):
+    thumbnails = photos / ".steepest" / "thumbnails"
+    thumbnails.mkdir(parents=True)
+    Image.new("RGB", (2, 2)).save(thumbnails / "0.jpg")
+    told = run_here(capsys, *command("--quiet"))
+    assert told.code == 0, told.err
+    assert "5 of 12 samples" in told.out
 
 
 def test_further_weights_make_a_committee(workshop, capsys):

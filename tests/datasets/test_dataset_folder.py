@@ -34,6 +34,23 @@ def test_ids_are_sorted_relative_paths_with_forward_slashes(tmp_path):
     assert folder.skipped == []
 
 
+def test_hidden_files_and_folders_are_passed_over_in_silence(tmp_path):
+    save(tmp_path / "sub" / "a.png", noise())
+    # A project of `steepest label` beside the photos, and what a Mac leaves beside each file.
+    save(tmp_path / ".steepest" / "thumbnails" / "a.png", noise(3, 4))
+    save(tmp_path / "sub" / ".cache" / "b.jpg", noise(3, 4))
+    (tmp_path / "sub" / "._a.png").write_bytes(b"no image")
+    (tmp_path / ".link").symlink_to(tmp_path / "sub")
+    folder = ImageFolder(tmp_path)
+    assert folder.ids == ["sub/a.png"]
+    assert folder.skipped == []
+
+
+def test_a_folder_may_be_hidden_itself(tmp_path):
+    save(tmp_path / ".photos" / "a.png", noise())
+    assert ImageFolder(tmp_path / ".photos").ids == ["a.png"]
+
+
 def test_pixels_are_colours_from_0_to_1(tmp_path):
     save(tmp_path / "a.png", noise())
     image = ImageFolder(tmp_path)[0]

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from steepest.datasets import ImageSet, SealedLabels
 from steepest.datasets.arrays import from_arrays
 from steepest.errors import DataError, InputError, NonFiniteError, UnknownNameError
+from steepest.training.augment import normalise
 
 DRAW = np.random.default_rng(0)
 BYTES = DRAW.integers(0, 256, (6, 5, 7, 3), dtype=np.uint8)
@@ -166,18 +168,20 @@ def test_an_array_mapped_from_disk_is_neither_copied_nor_written(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"images": BYTES.astype(np.int64)}, DataError, "give bytes 0..255"),
+        ({"images": BYTES.astype(np.int64)}, DataError, "images are int64; give bytes 0..255"),
+        ({"images": BYTES.astype(np.uint16)}, DataError, r"images are uint16; .* by images / m"),
         ({"images": BYTES > 3}, DataError, "give bytes 0..255"),
-        ({"images": BYTES[..., 0, 0]}, DataError, r"images are \[6, 5\]; give \[N, H, W\]"),
+        ({"images": BYTES[:, 0, 0, 0]}, DataError, r"images are \[6\]; give .* features \[N, D\]"),
+        ({"images": BYTES[..., 0, 0]}, DataError, r"features \[N, D\] are .*uint8; give floats"),
         ({"images": BYTES.astype(str)}, DataError, "give numbers"),
         ({"images": np.full((6, 5, 7, 3), np.nan)}, NonFiniteError, "NaN or infinity"),
         ({"layout": "channel-first"}, UnknownNameError, "did you mean 'channels-first'"),
         ({"labels": LABELS / 2}, DataError, "labels are torch.float64"),
         ({"labels": LABELS > 0}, DataError, r"labels are torch.bool of shape \[6\]"),
         ({"labels": LABELS[:, None]}, DataError, r"shape \[6, 1\]; give classes int64 \[N\]"),
-        ({"labels": LABELS - 1}, DataError, "outside 0..1"),
+        ({"labels": LABELS - 1}, DataError, "a label is -1; number the classes from 0 on"),
         ({"labels": LABELS[:5]}, DataError, "6 training images for 5 labels"),
-        ({"labels": LABELS, "classes": ["a", "b"]}, DataError, "a label is outside 0..1"),
+        ({"labels": LABELS, "classes": ["a", "b"]}, DataError, "0..1: number the 2 classes"),
         ({"classes": ["a", "b", "a"]}, InputError, "a name of its own"),
         ({"classes": []}, InputError, "a name of its own"),
         ({"labels": np.full((6, 5, 7), -1)}, DataError, "must hold 0..255"),
@@ -211,3 +215,37 @@ def test_something_to_test_on_is_needed():
         from_arrays(BYTES, LABELS, BYTES)
     with pytest.raises(DataError, match="6 images for 5 labels"):
         from_arrays(BYTES, LABELS[:5], test_share=0.5)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_features_are_rows_of_floats_measured_by_column(kind):
+    rows = np.array([[1, 10, 5], [3, 30, 5], [5, 20, 5]], dtype=kind)
+    data = from_arrays(rows, np.array([0, 1, 1]), rows[:2], np.array([0, 1]))
+    assert data.train_images.dtype == torch.float32
+    assert (data.train_images.shape, data.channels) == ((3, 3), 3)
+    assert data.mean == pytest.approx((3, 20, 5))
+    assert data.std == pytest.approx((np.std([1, 3, 5]), np.std([10, 30, 20]), 1))
+    assert normalise(data.train_images, data.mean, data.std).mean(0).abs().max() < 1e-6
+    plain = from_arrays(rows, np.arange(3) % 2, test_share=0.34, mean=[0] * 3, std=[1] * 3)
+    assert (plain.mean, plain.std) == ((0, 0, 0), (1, 1, 1))
+
+
+@pytest.mark.parametrize("layout", ["auto", "channels-first", "channels-last"])
+def test_features_have_no_layout(layout):
+    data = from_arrays(np.eye(6, 4), np.arange(6) % 2, test_share=0.5, layout=layout)
+    assert data.train_images.shape == (3, 4)
+
+
+def test_features_must_be_finite_and_of_one_width():
+    rows = np.eye(6, 4)
+    with pytest.raises(NonFiniteError, match="features hold NaN"):
+        from_arrays(np.where(rows == 1, np.nan, rows), np.arange(6) % 2, test_share=0.5)
+    with pytest.raises(DataError, match="differ in shape"):
+        from_arrays(rows, np.arange(6) % 2, rows[:, :3], np.arange(6) % 2)
+
+
+def test_bytes_are_no_features():
+    images = torch.zeros(4, 3, dtype=torch.uint8)
+    labels = torch.arange(4) % 2
+    with pytest.raises(DataError, match=r"or features float32 \[N, C\], not torch.uint8"):
+        ImageSet("x", ("a", "b"), images, SealedLabels(labels), images, labels, (0,) * 3, (1,) * 3)

@@ -89,3 +89,15 @@ def test_root_comes_from_the_environment(roots, monkeypatch, tmp_path):
     monkeypatch.setenv(base.DATA_VARIABLE, "")
     load("spy")
     assert roots == [tmp_path, tmp_path / "elsewhere", None]
+
+
+def test_the_data_folder_is_what_the_environment_names(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(base.DATA_VARIABLE, "~/sets")
+    assert base.data_root() == tmp_path / "sets"
+    for nothing in ("", None):
+        if nothing is None:
+            monkeypatch.delenv(base.DATA_VARIABLE)
+        else:
+            monkeypatch.setenv(base.DATA_VARIABLE, nothing)
+        assert base.data_root() is None

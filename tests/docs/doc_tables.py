@@ -17,6 +17,7 @@ import torch
 from bench_tables import benchmarks, choosing, cycle, performance, precision, training
 from doc_pages import PAGES, ROOT
 from findings_tables import TABLES as FINDINGS
+from label_tables import TABLES as LABEL
 from markdown_table import table
 from paper_tables import paper
 from study_tables import TABLES as STUDY
@@ -110,9 +111,12 @@ def tasks() -> str:
         cls = TASKS.get(name)
         fields = [f for f in dataclasses.fields(cls) if f.name != "classes"]
         options = ", ".join(f"`{f.name}`" for f in fields)
-        row = (_idea(cls), f"`{cls.headline}`", f"`{cls.per_class}`", options or "–")
+        others = ", ".join(f"`{metric}`" for metric in cls.other_metrics)
+        metrics = (f"`{cls.headline}`", others or "–", f"`{cls.per_class}`")
+        row = (_idea(cls), *metrics, options or "–")
         rows.append((f"[`{name}`](#{name})", *row))
-    return table(("task", "training loss", "headline", "by class", "options"), rows)
+    header = ("task", "training loss", "headline", "other metrics", "by class", "options")
+    return table(header, rows)
 
 
 def record_fields() -> str:
@@ -191,6 +195,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "cycle": cycle,
         "paper": paper,
         **FINDINGS,
+        **LABEL,
         **STUDY,
     }
 )

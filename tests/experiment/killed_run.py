@@ -11,7 +11,7 @@ import torch
 from small import config
 
 from steepest import journal
-from steepest.experiment import folder, loop
+from steepest.experiment import asking, folder, loop
 from steepest.pool import Pool
 
 
@@ -57,7 +57,7 @@ def tear(number: int) -> None:
 POINTS = {
     "before the pool": lambda: on_call(Pool, "create", 1, after=False),
     "before the initial labels": lambda: on_call(Pool, "query", 1, after=False),
-    "between question and answer": lambda: on_call(loop, "apply", 1, after=False),
+    "between question and answer": lambda: on_call(asking, "apply", 1, after=False),
     "before training": lambda: on_call(loop, "fit", 2, after=False),
     "after training": lambda: on_call(loop, "fit", 2, after=True),
     "after scoring": lambda: on_call(loop, "choose_from", 2, after=True),
@@ -66,7 +66,7 @@ POINTS = {
     "in the middle of a record": lambda: tear(7),
     "after the record": lambda: on_call(folder.RunFolder, "commit", 2, after=True),
     "after the question": lambda: on_call(Pool, "query", 3, after=True),
-    "before the answer": lambda: on_call(loop, "apply", 3, after=False),
+    "before the answer": lambda: on_call(asking, "apply", 3, after=False),
 }
 
 if __name__ == "__main__":

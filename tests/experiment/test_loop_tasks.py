@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from steepest.datasets import ImageSet, SealedLabels, load
+from steepest.datasets import ImageSet, SealedLabels
 from steepest.errors import ConfigError, InputError, ModelError, RunFolderError
 from steepest.experiment import Config, Experiment
-from steepest.labelling import Answers
 from steepest.pool import Pool
 from steepest.tables import from_table
 
@@ -160,29 +159,6 @@ def test_the_number_of_classes_is_no_option(tmp_path):
     changed = replace(config, task=replace(config.task, options={"classes": 3}))
     with pytest.raises(ConfigError, match="is the data set's"):
         Experiment(changed, tmp_path / "run", data=several())
-
-
-class Silent:
-    name = "nobody"
-
-    def label(self, ids):
-        return Answers()
-
-
-class Wild:
-    name = "wild"
-
-    def label(self, ids):
-        return Answers(dict.fromkeys(ids, 99))
-
-
-def test_a_labeller_that_does_not_answer_or_answers_nonsense_is_one_line(tmp_path):
-    plain = load("digits")
-    config = make("classification", "small-cnn", "margin")
-    with pytest.raises(InputError, match="nothing is labelled yet"):
-        Experiment(config, tmp_path / "a", data=plain, labeller=Silent()).run()
-    with pytest.raises(InputError, match=r"label 99 is no class out of 0\.\.9"):
-        Experiment(config, tmp_path / "b", data=plain, labeller=Wild()).run()
 
 
 def test_scratch_of_a_kill_is_cleared_away(tmp_path):

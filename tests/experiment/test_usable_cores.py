@@ -80,6 +80,7 @@ def test_images_are_decoded_by_as_many_threads_as_usable_cores(tmp_path, monkeyp
 def test_a_benchmark_of_training_reads_by_as_many_workers_as_usable_cores():
     parser = argparse.ArgumentParser()
     bench_training.add_arguments(parser)
+    parser.set_defaults(command_line="steepest bench training")
     settings = bench_training._settings(parser.parse_args(["--device", "cpu"]))
     assert settings.load.workers == 1
 

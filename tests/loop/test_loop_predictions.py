@@ -97,6 +97,29 @@ def test_strategies_without_logits_do_not_predict():
     assert len(fresh.ask(3)) == 3
 
 
+def test_the_start_strategy_goes_on_until_two_classes_are_labelled():
+    known = []
+
+    def fit(ids, labels):
+        known[:] = sorted(set(labels))
+
+    def predict(ids):
+        return np.full((len(ids), len(known)), 1 / len(known))
+
+    answers = [0] * 60
+    loop, _ = make(fit=fit, predict=predict, labels={}, label=lambda ids: [answers[i] for i in ids])
+    rounds = loop.run(2, 4)
+    answers[:] = [1] * 60
+    assert [done.strategy for done in (*rounds, *loop.run(4, 4)[2:])] == [
+        "random", "random", "random", "margin",
+    ]  # fmt: skip
+
+
+def test_who_asks_for_no_prediction_chooses_from_the_first_class_on():
+    loop, _ = make(labels={0: 0}, strategy="typiclust", features=POINTS)
+    assert loop.ask(3).strategy == "typiclust"
+
+
 def test_what_fit_returns_does_not_matter():
     loop, trainer = make(fit=lambda ids, labels: (trainer_fit(ids, labels), 5)[1])
     trainer_fit = trainer.fit

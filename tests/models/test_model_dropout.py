@@ -42,7 +42,7 @@ def test_the_placement_changes_no_name_and_no_shape(name, placement):
 
 
 @pytest.mark.parametrize(
-    "name", ["cifar-resnet18", "resnet50", "resnet3d-18", "drn-d-22", "small-cnn", "vit-s16"]
+    "name", ["cifar-resnet18", "resnet50", "resnet3d-18", "drn-d-22", "small-cnn", "mlp", "vit-s16"]
 )
 def test_at_the_head_half_is_dropped_once(name):
     assert dropouts(sketch(name, dropout="head")) == {"dropout": 0.5}
@@ -66,6 +66,7 @@ def test_vgg_drops_after_both_hidden_layers():
         ("resnet3d-18", 2, 8),
         ("drn-d-22", 2, 8),
         ("small-cnn", 1, 3),
+        ("mlp", 1, 2),
         ("vit-s16", 3, 12),
     ],
 )

@@ -159,5 +159,6 @@ def test_a_missing_file_is_said(tmp_path, model, name):
 
 
 def test_other_endings_are_refused(tmp_path, model):
-    with pytest.raises(InputError, match=r"read from \.safetensors, \.pt, \.pth and \.ckpt"):
+    endings = r"\.safetensors, \.pt, \.pth, \.pth\.tar and \.ckpt"
+    with pytest.raises(InputError, match=f"read from {endings}"):
         load_weights(model, tmp_path / "model.onnx")

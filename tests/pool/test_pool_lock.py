@@ -33,6 +33,13 @@ def test_a_second_holder_is_refused_until_the_first_lets_go(tmp_path):
     assert not held_elsewhere(tmp_path / "run")
 
 
+def test_a_folder_is_named_and_not_the_file_in_it_that_is_locked(tmp_path):
+    lock = FileLock(tmp_path / "two" / "run", shown=tmp_path / "two")
+    with pytest.raises(RunFolderError, match=r"two is in use by another process"):
+        FileLock(tmp_path / "two" / "run", shown=tmp_path / "two")
+    lock.release()
+
+
 def test_the_end_of_a_with_block_lets_go_also_after_an_error(tmp_path):
     with pytest.raises(KeyError), FileLock(tmp_path / "run"):
         raise KeyError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -15,6 +16,7 @@ from steepest.report.diagnosis import classes_section
 from steepest.report.figures import draw_learning_curves, render
 from steepest.report.headline import headline
 from steepest.report.metric_words import class_words_of, words_of
+from steepest.report.results import _curve_numbers
 
 TASKS = ["classification", "segmentation", "multi-label"]
 NAMES = {
@@ -117,3 +119,18 @@ def test_a_metric_without_words_of_its_own_is_called_by_its_key():
     assert words_of("macro_f1").measure("aubc") == "AUBC"
     assert class_words_of("per_class_dice") == "dice"
     assert class_words_of("dice_by_organ") == "dice by organ"
+
+
+def test_intervals_of_shares_end_at_their_bounds_and_the_caption_says_so(tmp_path):
+    summary = summarise(read_comparison(write_comparison(tmp_path, ["margin"], seeds=(0, 1))))
+    (entry,) = summary.strategies
+    wide = replace(entry, curve=replace(entry.curve, low=(-0.3,) * 4, high=(1.244,) * 4))
+    for metric, bounds, said in (
+        ("accuracy", "0.000 to 1.000", True),
+        ("surprise", "-0.300 to 1.244", False),
+    ):
+        told = str(_curve_numbers(replace(summary, metric=metric, strategies=(wide,))))
+        assert told.count(bounds) == 4
+        assert ("cut off at 0 and 1" in told) is said
+    narrow = replace(entry, curve=replace(entry.curve, low=(0.0,) * 4, high=(1.0,) * 4))
+    assert "cut off" not in str(_curve_numbers(replace(summary, strategies=(narrow,))))

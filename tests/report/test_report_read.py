@@ -133,3 +133,25 @@ def test_a_description_may_leave_out_what_is_only_shown(tmp_path):
     (tmp_path / "comparison.json").write_text(json.dumps({"strategies": ["margin"], "seeds": [0]}))
     comparison = read_comparison(tmp_path)
     assert (comparison.name, comparison.command) == (tmp_path.name, "")
+
+
+@pytest.mark.parametrize("task", ["classification", "segmentation", "multi-label"])
+def test_a_task_of_the_user_s_own_code_is_measured_as_the_one_that_it_varies(task, tmp_path):
+    folder = write_comparison(tmp_path, ("margin",), seeds=(0,), cycles=2, task=task)
+    plain = read_comparison(folder)
+    path = folder / "comparison.json"
+    path.write_text(path.read_text().replace(f'"{task}"', '"nowhere:Own"'))
+    own = read_comparison(folder)
+    assert (own.metric, own.per_class_metric) == (plain.metric, plain.per_class_metric)
+
+
+def test_a_task_of_the_user_s_own_code_with_another_headline_is_told_as_such(tmp_path):
+    folder = write_comparison(tmp_path, ("margin",), seeds=(0,), cycles=2)
+    for path in (folder / "comparison.json", *folder.rglob("records.jsonl")):
+        path.unlink()
+    run = folder / "runs" / "margin" / "seed-0"
+    entry = {**make_entry("margin", 0, 0, 2), "metrics": {"dice": 0.5}}
+    Journal(run / "records.jsonl").append(entry)
+    (run / "config.json").write_text('{"task": {"name": "nowhere:Own"}}')
+    with pytest.raises(JournalError, match="'nowhere:Own' has a headline that no task"):
+        read_comparison(run)

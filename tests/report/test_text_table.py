@@ -83,6 +83,11 @@ def test_numbers_say_what_is_missing():
     assert numbers.signed(-0.25) == f"{numbers.MINUS}0.250"
 
 
+def test_labels_saved_are_a_dash_where_a_seed_never_reached_the_target():
+    assert numbers.saved(LabelsSaved(21.0, 1, (21.0, None))) == f"{numbers.DASH} (1/2)"
+    assert numbers.saved(LabelsSaved(21.0, 2, (20.0, 22.0))) == "21 (2/2)"
+
+
 def test_sizes_have_the_largest_unit_that_fits():
     assert numbers.size(1023) == "1023 B"
     assert numbers.size(5 * 1024**2) == "5 MiB"

@@ -145,6 +145,20 @@ def test_strange_pools_are_refused_in_our_own_words(pool, model):
     assert "\n" not in str(caught.value)
 
 
+def test_items_of_several_lengths_are_told_to_be_padded_by_a_loader(model):
+    ragged = [torch.zeros(length) for length in (3, 5, 4)]
+    with pytest.raises(SteepestError, match=r"DataLoader\(collate_fn=…\) that pads them"):
+        steepest.select(model, ragged, 2, progress=False)
+
+
+def test_where_nothing_is_left_nobody_is_told_to_lower_k(model, x):
+    with pytest.raises(SteepestError, match="k = 1, but no sample is left to choose"):
+        steepest.select(model, x, 1, labelled=range(20), progress=False)
+    # An id that is none of the pool's takes no sample away.
+    with pytest.raises(SteepestError, match="'b' is not in the pool"):
+        steepest.select(model, x, 20, labelled=["b"], progress=False)
+
+
 def test_numbers_of_numpy_count_as_numbers(model, x):
     expected = steepest.select(model, x, 4, subset=9, progress=False)
     assert steepest.select(model, x, np.int64(4), subset=np.int64(9), progress=False) == expected

@@ -12,7 +12,7 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError, UnknownNameError
-from steepest.strategies import create, names
+from steepest.strategies import Scorer, create, names
 from steepest.strategies.base import STRATEGIES
 
 MODULE = '''
@@ -185,6 +185,29 @@ def test_what_cannot_be_used_is_one_clear_line(own, name, options, message):
     with pytest.raises(InputError, match=message) as caught:
         create(name, options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (lambda n: [0.5] * n, r"'odd' returned a list from score: return a tensor \[N\]"),
+        (np.zeros, r"'odd' returned a ndarray from score: return a tensor \[N\]"),
+        (lambda _n: None, "returned a NoneType from score"),
+        (lambda n: torch.zeros(n, 3), r"shape \[20, 3\] for 20 samples: return a tensor \[20\]"),
+    ],
+)
+def test_scores_that_are_no_tensor_of_one_each_are_one_clear_line(told, message):
+    @dataclasses.dataclass(frozen=True)
+    class Odd(Scorer):
+        name = "odd"
+
+        def score(self, batch):
+            return told(len(batch))
+
+    model, pool = problem()
+    for use in (steepest.score, lambda *a, **o: steepest.select(a[0], a[1], 2, a[2], **o)):
+        with pytest.raises(InputError, match=message):
+            use(model, pool, Odd(), progress=False)
 
 
 def test_an_unknown_option_says_the_nearest(own):

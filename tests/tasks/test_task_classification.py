@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from steepest.errors import InputError
 from steepest.tasks import TASKS, Classification, Task
+from steepest.tasks.classification import mean_of_classes
 
 
 @pytest.fixture
@@ -65,6 +66,20 @@ def test_metrics_are_plain_numbers_by_name():
     assert metrics["per_class_accuracy"] == [1.0, None, pytest.approx(2 / 3)]
     plain = functional.cross_entropy(logits, torch.tensor([0, 2, 2, 2])).item()
     assert metrics["loss"] == pytest.approx(plain)
+
+
+def test_balanced_accuracy_counts_each_class_that_occurs_alike():
+    logits = functional.one_hot(torch.tensor([0, 0, 0, 0, 0]), 3).float()
+    metrics = Classification(3).metrics([(logits, torch.tensor([0, 0, 0, 0, 2]))])
+    assert metrics["accuracy"] == pytest.approx(0.8)
+    assert metrics["per_class_accuracy"] == [1.0, None, 0.0]
+    assert metrics["balanced_accuracy"] == pytest.approx(0.5)
+
+
+def test_a_mean_over_no_class_is_refused():
+    assert mean_of_classes([None, 0.25, 0.75]) == 0.5
+    with pytest.raises(InputError, match="no class occurs"):
+        mean_of_classes([None, None])
 
 
 def test_a_confident_mistake_has_a_finite_loss():

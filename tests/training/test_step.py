@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from steepest.errors import SlowPathWarning
 from steepest.tasks import Classification
 from steepest.tasks.segmentation import Segmentation
 from steepest.training.step import Step, form_of, warn_of_slower_steps
@@ -49,6 +50,6 @@ def test_batches_are_alike_if_one_recording_does_for_both():
 
 
 def test_slower_steps_are_told_of_in_one_line():
-    with pytest.warns(RuntimeWarning, match="could not be compiled, .*: ValueError: no") as told:
+    with pytest.warns(SlowPathWarning, match="could not be compiled, .*: ValueError: no") as told:
         warn_of_slower_steps("compiled", ValueError("no such thing\nmore words"))
     assert "\n" not in str(told[0].message)

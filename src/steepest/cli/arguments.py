@@ -69,6 +69,15 @@ def add_out(parser: argparse.ArgumentParser, default: str | None = None) -> None
     )
 
 
+def add_metric(parser: argparse.ArgumentParser) -> None:
+    """Add what strategies are compared by."""
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="what is compared, such as balanced_accuracy; by default the task's headline",
+    )
+
+
 def add_minutes(parser: argparse.ArgumentParser) -> None:
     """Add the time after which to stop at a cycle boundary."""
     parser.add_argument(
@@ -107,6 +116,40 @@ def seeds_of(text: str) -> list[int]:
         raise InputError(f"--seeds {text!r}: give a number, or a list such as 3,4,7") from error
 
 
+def names_of(text: str, option: str) -> tuple[str, ...]:
+    """Read names separated by commas; what is said twice counts once.
+
+    Raises:
+        InputError: Naming the option, if there is none.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InputError(f"{option} {text!r}: give names separated by commas")
+    return names
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Add where to compute."""
+    parser.add_argument(
+        "--device",
+        default="auto",
+        metavar="NAME",
+        help="where to compute: cpu, cuda, cuda:1 … (default: auto, a GPU if there is one)",
+    )
+
+
+def add_seed(parser: argparse.ArgumentParser, default: int | None = 0) -> None:
+    """Add the seed; without a default it is left to the configuration."""
+    told = "the configuration's" if default is None else default
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"decides every draw (default: {told})",
+    )
+
+
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """Add the switch that silences progress."""
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -115,13 +158,14 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
 def pairs(options: list[str]) -> dict[str, object]:
     """Read repeated ``NAME=VALUE`` options; values are TOML or bare words.
 
+    A name with dots leads into tables: ``a.b=1`` is ``{"a": {"b": 1}}``.
+
     Raises:
         ConfigError: If one is not of that form.
     """
-    from steepest.experiment.config import parse_setting
+    from steepest.experiment.config import change_setting
 
     found: dict[str, object] = {}
     for option in options:
-        path, value = parse_setting(option)
-        found[".".join(path)] = value
+        change_setting(found, option)
     return found

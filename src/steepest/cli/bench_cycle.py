@@ -7,8 +7,6 @@ auxiliary training and of choosing are told apart. Runs are kept, so that the sa
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 from pathlib import Path
 
 from steepest.cli.arguments import add_config, add_quiet, config_of
@@ -52,6 +50,6 @@ def execute(arguments: argparse.Namespace) -> int:
         variants,
         arguments.runs,
         show_progress(enabled=not arguments.quiet),
-        shlex.join(["steepest", *sys.argv[1:]]),
+        arguments.command_line,
     )
     return run_bench(bench, describe_cycle, out)

@@ -6,15 +6,12 @@ All contenders are measured in turns within one process, in the same precision a
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_quiet
+from steepest.cli.arguments import add_device, add_quiet, add_seed, names_of
 from steepest.cli.bench_run import run_bench
-from steepest.errors import InputError
 
 if TYPE_CHECKING:
     from steepest.bench.gradnorm import Settings
@@ -51,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X,Y",
         help=f"(default: {', '.join(STANDARD)}; plain is always measured)",
     )
-    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default) or cuda")
+    add_device(parser)
     parser.add_argument(
         "--batch", type=int, metavar="N", help="samples at a time (default: each model's own)"
     )
@@ -82,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"tiny: {', '.join(_SMOKE.models or ())}, batch {_SMOKE.batch}, {_SMOKE.rounds} round",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    add_seed(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
     add_quiet(parser)
 
@@ -126,14 +123,9 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         channels_last=arguments.channels_last,
         growth=arguments.growth,
         seed=arguments.seed,
-        command=shlex.join(["steepest", *sys.argv[1:]]),
+        command=arguments.command_line,
     )
 
 
 def _names(option: str, text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    if text is None:
-        return default
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names:
-        raise InputError(f"{option} {text!r}: give names separated by commas")
-    return names
+    return default if text is None else names_of(text, option)

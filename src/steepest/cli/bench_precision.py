@@ -9,13 +9,10 @@ instruction; then ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 is tried.
 from __future__ import annotations
 
 import argparse
-import os
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_quiet
+from steepest.cli.arguments import add_device, add_quiet, add_seed
 from steepest.cli.bench_run import run_bench
 
 if TYPE_CHECKING:
@@ -41,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pool", type=int, metavar="N", help="samples to score (default: the rest, up to 25000)"
     )
-    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default) or cuda")
+    add_device(parser)
     parser.add_argument(
         "--top",
         type=float,
@@ -49,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="of the pool that counts as chosen (default: 0.1)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    add_seed(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
     add_quiet(parser)
 
@@ -71,11 +68,11 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     from steepest.bench.precision import LARGEST_POOL, Settings
-    from steepest.datasets.base import DATA_VARIABLE
+    from steepest.datasets.base import data_root
     from steepest.devices import choose_device
 
     device = choose_device(arguments.device)
-    with_data = device.type == "cuda" and bool(os.environ.get(DATA_VARIABLE))
+    with_data = device.type == "cuda" and data_root() is not None
     return Settings(
         arguments.preset or ("cifar10" if with_data else "digits"),
         device,
@@ -84,5 +81,5 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         LARGEST_POOL if arguments.pool is None else arguments.pool,
         arguments.top,
         arguments.seed,
-        shlex.join(["steepest", *sys.argv[1:]]),
+        arguments.command_line,
     )

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import argparse
 import math
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_quiet
+from steepest.cli.arguments import add_device, add_quiet, add_seed, names_of
 from steepest.cli.bench_run import given, read_numbers, run_bench
 from steepest.errors import InputError
 
@@ -32,7 +30,7 @@ _LABELLED, _SMOKE_LABELLED = 5000, 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("--strategies", default="", metavar="A,B", help="(default: all)")
+    parser.add_argument("--strategies", metavar="A,B", help="(default: all)")
     parser.add_argument("--pools", metavar="A,B", help=f"sizes (default: {_POOLS})")
     parser.add_argument("--k", type=int, metavar="N", help=f"chosen samples (default: {_K})")
     parser.add_argument("--labelled", type=int, metavar="N", help=f"(default: {_LABELLED})")
@@ -41,10 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=float, default=300.0, metavar="S", help="seconds of a trial (default: 300)"
     )
-    parser.add_argument("--device", default="auto", metavar="NAME", help="(default: a GPU if any)")
+    add_device(parser)
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
     parser.add_argument("--smoke", action="store_true", help="tiny, on the CPU")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    add_seed(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
     add_quiet(parser)
 
@@ -74,7 +72,8 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     smoke: bool = arguments.smoke
     if not math.isfinite(arguments.limit) or arguments.limit <= 0:
         raise InputError(f"--limit {arguments.limit}: give a number of seconds above 0")
-    chosen = tuple(filter(None, arguments.strategies.split(",")))
+    text: str | None = arguments.strategies
+    chosen = () if text is None else names_of(text, "--strategies")
     for name in chosen:
         STRATEGIES.get(name)
     return Settings(
@@ -88,5 +87,5 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         k=given(arguments.k, _SMOKE_K if smoke else _K),
         limit_seconds=arguments.limit,
         seed=arguments.seed,
-        command=shlex.join(["steepest", *sys.argv[1:]]),
+        command=arguments.command_line,
     )

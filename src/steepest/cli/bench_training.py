@@ -7,12 +7,10 @@ their own, on a GPU through the Multi-Process Service if it is installed.
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_quiet
+from steepest.cli.arguments import add_device, add_quiet, add_seed
 from steepest.cli.bench_run import given, read_numbers, run_bench
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ _BATCHES = 50
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument("--model", metavar="NAME", help=f"(default: {_MODEL})")
-    parser.add_argument("--device", default="auto", metavar="NAME", help="(default: a GPU if any)")
+    add_device(parser)
     parser.add_argument("--batch", type=int, metavar="N", help=f"(default: {_BATCH})")
     parser.add_argument("--size", type=int, metavar="N", help=f"pixels (default: {_SIZE})")
     parser.add_argument(
@@ -60,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"tiny, on the CPU: {_SMOKE_MODEL}, batch {_SMOKE_BATCH}, 2 steps, 1 thread",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+    add_seed(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
     add_quiet(parser)
 
@@ -111,5 +109,5 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         2 if smoke and arguments.steps is None else arguments.steps,
         read_numbers(arguments.runs, "--runs"),
         given(arguments.rounds, 1 if smoke else 2),
-        shlex.join(["steepest", *sys.argv[1:]]),
+        arguments.command_line,
     )

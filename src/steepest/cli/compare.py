@@ -6,13 +6,13 @@ Complete runs are kept, so that the same command resumes, and more strategies or
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from steepest.cli.arguments import (
     add_config,
+    add_metric,
     add_minutes,
     add_out,
     add_quiet,
@@ -22,9 +22,10 @@ from steepest.cli.arguments import (
 )
 from steepest.cli.outcome import show_outcome
 from steepest.cli.plan import show_groups, show_runs
-from steepest.errors import UnknownNameError
+from steepest.errors import FailedRunsError, UnknownNameError
 from steepest.experiment.compare import run_missing
 from steepest.experiment.comparing import Comparing
+from steepest.experiment.metric_choice import check_metric
 from steepest.experiment.plan import read_plan, run_plan
 from steepest.progress import show_progress
 
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the strategy others are held against in table and report, in all groups of a plan "
         "that have it; by default random",
     )
+    add_metric(parser)
     parser.add_argument(
         "--plan",
         type=Path,
@@ -94,40 +96,72 @@ def _one(arguments: argparse.Namespace) -> int:
     seeds = seeds_of(_SEEDS if arguments.seeds is None else arguments.seeds)
     comparing = Comparing(config_of(arguments), [arguments.strategies], seeds, arguments.out)
     _check_baseline(arguments.baseline, [comparing])
+    check_metric(arguments.metric, [comparing.config.task.name])
     if arguments.only_list:
         comparing.check()
         show_runs([comparing], named=False)
         return 0
-    run_missing(
-        [comparing],
-        progress=show_progress(enabled=not arguments.quiet),
-        jobs=arguments.jobs,
-        deadline=deadline_of(arguments),
-        command=_command(),
+    return _showing(
+        lambda: run_missing(
+            [comparing],
+            progress=show_progress(enabled=not arguments.quiet),
+            jobs=arguments.jobs,
+            deadline=deadline_of(arguments),
+            command=arguments.command_line,
+        ),
+        lambda: show_outcome(
+            arguments.out,
+            report=arguments.report,
+            baseline=arguments.baseline,
+            metric=arguments.metric,
+        ),
     )
-    show_outcome(arguments.out, report=arguments.report, baseline=arguments.baseline)
-    return 0
 
 
 def _many(arguments: argparse.Namespace) -> int:
     plan = read_plan(arguments.plan)
     groups = [group.below(arguments.out) for group in plan.groups]
     _check_baseline(arguments.baseline, groups)
+    check_metric(arguments.metric, [comparing.config.task.name for comparing in groups])
     if arguments.only_list:
         for comparing in groups:
             comparing.check()
         show_runs(groups, named=True)
         return 0
-    comparisons = run_plan(
-        plan,
-        arguments.out,
-        progress=show_progress(enabled=not arguments.quiet),
-        jobs=arguments.jobs,
-        deadline=deadline_of(arguments),
-        command=_command(),
+    return _showing(
+        lambda: run_plan(
+            plan,
+            arguments.out,
+            progress=show_progress(enabled=not arguments.quiet),
+            jobs=arguments.jobs,
+            deadline=deadline_of(arguments),
+            command=arguments.command_line,
+        ),
+        lambda: show_groups(
+            groups, report=arguments.report, baseline=arguments.baseline, metric=arguments.metric
+        ),
     )
-    show_groups(comparisons, report=arguments.report, baseline=arguments.baseline)
-    return 0
+
+
+def _showing(run: Callable[[], object], show: Callable[[], object]) -> int:
+    """Run, show what came out even if some runs failed, and say at last which.
+
+    Returns:
+        The exit code.
+    """
+    problems: tuple[str, ...] = ()
+    try:
+        run()
+    except FailedRunsError as error:
+        problems = error.problems
+    try:
+        show()
+    finally:
+        for problem in problems:
+            print(f"steepest: error: {problem}", file=sys.stderr)
+        if problems:
+            print("The same command tries what failed again, and nothing else.", file=sys.stderr)
+    return 2 if problems else 0
 
 
 def _check_baseline(name: str | None, comparisons: Sequence[Comparing]) -> None:
@@ -157,7 +191,3 @@ def _check_usage(arguments: argparse.Namespace) -> None:
     given = [said for said, value in others.items() if value]
     if given:
         arguments.usage_error(f"{', '.join(given)}: not with --plan, which says it in its groups")
-
-
-def _command() -> str:
-    return shlex.join(["steepest", *sys.argv[1:]])

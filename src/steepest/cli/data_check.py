@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from steepest.cli.arguments import add_quiet, pairs
-from steepest.cli.data_root import data_root
-from steepest.datasets.base import ImageSet, load
+from steepest.datasets.base import ImageSet, data_root, load
 from steepest.datasets.catalogue import CATALOGUE
 from steepest.datasets.holding import find_layout
 from steepest.datasets.sealed import fits
@@ -25,7 +24,11 @@ _NAMED = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("name", metavar="NAME", help="the data set, as `steepest data list` has it")
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="the data set, as `steepest data list` has it, or package.module:function",
+    )
     parser.add_argument(
         "--option",
         dest="reader_options",

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from steepest.cli.arguments import add_quiet
-from steepest.cli.data_root import data_root
-from steepest.datasets.base import DATA_VARIABLE, names
+from steepest.datasets.base import DATA_VARIABLE, data_root, names
 from steepest.datasets.catalogue import CATALOGUE, find_holding
 from steepest.datasets.holding import Holding
 from steepest.download import Effort, Obtained, Patience, obtain

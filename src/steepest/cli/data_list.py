@@ -9,8 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from steepest.cli.data_root import data_root
-from steepest.datasets.base import DATA_VARIABLE, names
+from steepest.datasets.base import DATA_VARIABLE, data_root, names
 from steepest.datasets.catalogue import CATALOGUE
 from steepest.datasets.holding import Holding, Layout, Source, find_layout
 from steepest.report.text_table import text_table

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import io
+import shlex
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from types import MappingProxyType
 from typing import TextIO
 
+from steepest.cli.interrupts import INTERRUPTED, ending_at_once
 from steepest.errors import SteepestError
 from steepest.version import __version__
 
@@ -32,8 +35,6 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 )
 """Names with their help: a copy of what their files say, which are slow to import."""
 
-INTERRUPTED = 130
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
@@ -46,8 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A terminal that cannot show a sign shows a question mark instead.
             stream.reconfigure(errors="replace")
     words = sys.argv[1:] if argv is None else argv
-    arguments = _parser(_chosen(words)).parse_args(words)
     try:
+        # Not within a program of someone else's, which would be ended too.
+        with ending_at_once() if argv is None else nullcontext():
+            parser = _parser(_chosen(words))
+        arguments = parser.parse_args(words)
+        # What was given, and not the words of this process: records tell how to make them again.
+        arguments.command_line = shlex.join(["steepest", *words])
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             code: int = arguments.execute(arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from steepest.experiment.metric_choice import by_metric
 from steepest.experiment.statistics import summarise
 from steepest.report import write_report
 from steepest.report.read import read_comparison
@@ -11,19 +12,26 @@ from steepest.report.tables import summary_rows
 from steepest.report.text_table import text_table
 
 
-def show_outcome(folder: Path, *, report: bool = True, baseline: str | None = None) -> None:
+def show_outcome(
+    folder: Path, *, report: bool = True, baseline: str | None = None, metric: str | None = None
+) -> None:
     """Print the table of a comparison, and write its report if asked to.
 
     Args:
         folder: The comparison's.
         report: Whether to write the page.
         baseline: The strategy others are held against; random if not given.
+        metric: What is compared; the task's headline if not given.
 
     Raises:
         UnknownNameError: If the comparison has no strategy of the baseline's name.
-        InputError: If the baseline has no complete run.
+        InputError: If the baseline has no complete run, or a record does not have the metric.
     """
-    files = write_report(folder, baseline=baseline) if report else None
-    print(text_table(*summary_rows(summarise(read_comparison(folder), baseline))))
+    files = None
+    if report:
+        # The folder was checked against the user's own configuration before anything was run.
+        files = write_report(folder, baseline=baseline, metric=metric, own_code=True)
+    comparison = by_metric(read_comparison(folder), metric)
+    print(text_table(*summary_rows(summarise(comparison, baseline))))
     if files is not None:
         print(f"\nReport: {files.html}")

@@ -27,7 +27,11 @@ def show_runs(comparisons: Sequence[Comparing], *, named: bool) -> None:
 
 
 def show_groups(
-    comparisons: Sequence[Comparing], *, report: bool, baseline: str | None = None
+    comparisons: Sequence[Comparing],
+    *,
+    report: bool,
+    baseline: str | None = None,
+    metric: str | None = None,
 ) -> None:
     """Print the table of each comparison, and what is left of all.
 
@@ -36,11 +40,12 @@ def show_groups(
         report: Whether to write the pages.
         baseline: The strategy others are held against where it has a complete run, and random
             elsewhere; the tables say which.
+        metric: What is compared; the headline of each one's task if not given.
     """
     for out in dict.fromkeys(comparing.out for comparing in comparisons):
         print(f"{out.name}:")
         known = baseline is not None and baseline in read_comparison(out).compared
-        show_outcome(out, report=report, baseline=baseline if known else None)
+        show_outcome(out, report=report, baseline=baseline if known else None, metric=metric)
         print()
     print(_left(comparisons))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from steepest.cli.arguments import add_metric
+
 NAME = "report"
 HELP = "write the report of a run or comparison"
 
@@ -20,13 +22,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the strategy others are held against; by default random",
     )
+    add_metric(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.report import write_report
 
-    files = write_report(arguments.folder, arguments.out, baseline=arguments.baseline)
+    files = write_report(
+        arguments.folder, arguments.out, baseline=arguments.baseline, metric=arguments.metric
+    )
     print(f"Report: {files.html}")
     print(f"Curves: {files.csv}")
     return 0

@@ -6,13 +6,11 @@ Runs are shared between artefacts, taken from --from where they are there, and r
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_minutes, add_quiet, deadline_of, seeds_of
+from steepest.cli.arguments import add_minutes, add_quiet, deadline_of, names_of, seeds_of
 from steepest.errors import InputError
 from steepest.progress import show_progress
 from steepest.report.text_table import text_table
@@ -28,6 +26,8 @@ HELP = "make the paper's tables and figures again"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
+    from steepest.reproduce.level import FREE
+
     parser.add_argument(
         "artefacts", nargs="*", metavar="ARTEFACT", help="such as table-3, or all; see --list"
     )
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="what leaves the protocol as it is: threads, device, training.amp, training.compile",
+        help=f"what leaves the protocol as it is: {', '.join(FREE)}",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="runs side by side")
     add_minutes(parser)
@@ -103,8 +103,8 @@ def execute(arguments: argparse.Namespace) -> int:
         print(list_artefacts(work, artefacts))
         return 0
     work.check()
-    command = shlex.join(["steepest", *sys.argv[1:]])
-    with FileLock(work.out / "reproduce"):
+    command = arguments.command_line
+    with FileLock(work.out / "reproduce", shown=work.out):
         made = produce(
             artefacts, work, jobs=arguments.jobs, command=command, runs=not arguments.no_runs
         )
@@ -133,9 +133,7 @@ def _only(text: str | None, artefacts: Sequence[Artefact]) -> list[str]:
     """Return names of strategies, each of which there is, and some of which artefacts need."""
     from steepest.strategies.base import STRATEGIES
 
-    names = [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
-    if text is not None and not names:
-        raise InputError(f"--strategies {text!r}: give names separated by commas")
+    names = [] if text is None else list(names_of(text, "--strategies"))
     for name in names:
         STRATEGIES.get(name)
     known = {name for one in artefacts for need in one.needs() for name in need.strategies}

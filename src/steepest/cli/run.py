@@ -10,6 +10,7 @@ from steepest.cli.arguments import (
     add_minutes,
     add_out,
     add_quiet,
+    add_seed,
     config_of,
     deadline_of,
 )
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add_config(parser)
     add_out(parser)
-    parser.add_argument("--seed", type=int, metavar="N", help="replaces the configuration's seed")
+    add_seed(parser, default=None)
     add_minutes(parser)
     add_quiet(parser)
 

@@ -8,8 +8,14 @@ from pathlib import Path
 
 from torch import nn
 
-from steepest.cli.arguments import add_quiet, pairs
-from steepest.cli.select_loop import choose_round, loop_settings, write_out
+from steepest.cli.arguments import add_device, add_quiet, add_seed, pairs
+from steepest.cli.select_loop import (
+    choose_round,
+    class_names,
+    loop_settings,
+    say_chosen,
+    write_out,
+)
 from steepest.cli.select_support import add_support_arguments, read_labelled, read_support
 from steepest.errors import InputError, SteepestWarning
 from steepest.files import check_writable
@@ -59,7 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pool", type=Path, required=True, metavar="PATH", help="folder of images, or .npy array"
     )
     parser.add_argument(
-        "-k", type=int, required=True, metavar="K", help="how many samples to choose"
+        "-k",
+        type=int,
+        required=True,
+        metavar="K",
+        help="how many samples to choose; with --run, those that still wait for a label count",
     )
     parser.add_argument(
         "--strategy",
@@ -89,16 +99,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run",
         type=Path,
         metavar="DIR",
-        help="the folder of a labelling loop, made if it is not there: what was asked for, "
-        "labelled or skipped is left out; the same command again gives the same picks",
+        help="the folder of a labelling loop, made if it is not there: what was labelled or "
+        "skipped is left out, what was asked for and still waits is written again first, and the "
+        "rest up to K is chosen; -k 0 writes what waits alone",
     )
     parser.add_argument(
         "--class-names",
         metavar="NAMES",
-        help="the classes of a loop, in the model's order: cat,dog or @FILE with one per line",
+        help="the classes of a loop, or of --labelled, in the model's order: cat,dog or @FILE with "
+        "one per line",
     )
     parser.add_argument(
-        "--more", action="store_true", help="with --run: choose further samples all the same"
+        "--more",
+        action="store_true",
+        help="with --run: choose K new samples, whatever waits, and write those alone",
     )
     add_support_arguments(parser)
     parser.add_argument(
@@ -121,15 +135,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--std", type=float, nargs="+", metavar="S", help="what to divide by then, likewise"
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="for ties and draws (default: 0)"
-    )
+    add_seed(parser)
     parser.add_argument(
         "--batch-size", type=int, metavar="N", help="samples at once (default: auto)"
     )
-    parser.add_argument(
-        "--device", default="auto", metavar="NAME", help="cpu, cuda or auto (default)"
-    )
+    add_device(parser)
     add_quiet(parser)
 
 
@@ -141,6 +151,7 @@ def execute(arguments: argparse.Namespace) -> int:
     _check_out(arguments)
     _check_weights(arguments)
     settings = loop_settings(arguments)
+    names = class_names(arguments, settings)
     pool = _open_pool(arguments)
     device = choose_device(arguments.device)
 
@@ -151,13 +162,13 @@ def execute(arguments: argparse.Namespace) -> int:
         return made.to(device)
 
     model = load(arguments.weights)
-    left_out, labels = read_labelled(arguments.labelled, by_name=hasattr(pool, "ids"))
+    left_out, labels = read_labelled(arguments.labelled, getattr(pool, "ids", None), names)
 
-    def choose(loop: Pool | None) -> Selection:
+    def choose(loop: Pool | None, k: int) -> Selection:
         return select(
             model,
             pool,
-            arguments.k,
+            k,
             arguments.strategy,
             options=pairs(arguments.option),
             labelled=left_out if loop is None else {*loop.taken(), *(left_out or ())},
@@ -172,8 +183,9 @@ def execute(arguments: argparse.Namespace) -> int:
     if settings is not None:
         picks = choose_round(arguments, settings, model, pool, choose)
     else:
-        picks = choose(None)
-        write_out(arguments, Round(picks), 0, None)
+        picks = choose(None, arguments.k)
+        write_out(arguments, [(0, Round(picks))])
+        say_chosen(arguments, picks)
     if picks.regime is not None:
         correlation = picks.regime.rank_correlation
         shown = "n/a" if correlation is None else f"{correlation:+.2f}"

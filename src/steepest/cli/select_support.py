@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from steepest.errors import InputError
+from steepest.labelling.exchange.vocabulary import CLASSIFICATION, Vocabulary
 from steepest.pool import Pool
 from steepest.strategies.support import Support
 
@@ -24,7 +25,8 @@ def add_support_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="samples that are labelled already, to leave out: one id per line, or id,label with "
-        "the number of the class, from which some strategies learn",
+        "the number of the class, or its name if --class-names or a loop knows it; some strategies "
+        "learn from them",
     )
     parser.add_argument(
         "--member",
@@ -65,13 +67,14 @@ def read_support(
 
 
 def read_labelled(
-    path: Path | None, *, by_name: bool
+    path: Path | None, ids: Collection[str] | None, names: tuple[str, ...] = ()
 ) -> tuple[list[int | str] | None, dict[int | str, int]]:
     """Read which samples are labelled, and their classes where the file has them.
 
     Args:
         path: One id per line, or ``id,label``; a first line that says so is passed over.
-        by_name: Whether ids are names, and not numbers.
+        ids: The names of the pool's samples; None if they go by their index.
+        names: The classes' names in the model's order; none if they are not known.
 
     Returns:
         The ids, or None without a file, and the classes by id.
@@ -81,33 +84,56 @@ def read_labelled(
     """
     if path is None:
         return None, {}
-    ids: list[int | str] = []
+    known = None if ids is None else frozenset(ids)
+    found: list[int | str] = []
     labels: dict[int | str, int] = {}
     for number, line in enumerate(_lines(path), start=1):
-        if not line:
-            continue
         name, label = _split(line)
-        if number == 1 and [name, label] == _HEADER:
+        if not line or (number == 1 and [name, label] == _HEADER):
             continue
-        try:
+        if known is not None and line in known:
             # A name may hold a comma itself: then what follows is no class.
-            sample: int | str = name if by_name else int(name)
+            name, label = line, None
+        try:
+            sample = _sample(name, line, known)
             if label is not None:
-                labels[sample] = int(label)
+                labels[sample] = _class_number(label, names)
+        except InputError as error:
+            raise InputError(f"--labelled {path}, line {number}: {error}") from error
+        found.append(sample)
+    return found, labels
+
+
+def _sample(name: str, line: str, known: Collection[str] | None) -> int | str:
+    """Return the id that a line begins with."""
+    if known is None:
+        try:
+            return int(name)
         except ValueError:
-            if not by_name:
-                raise InputError(
-                    f"--labelled {path}, line {number}: an index, or index,class is needed; "
-                    f"not {line!r}"
-                ) from None
-            sample = line
-        ids.append(sample)
-    return ids, labels
+            raise InputError(f"an index, or index,class is needed; not {line!r}") from None
+    if name not in known:
+        either = f"neither {line!r} nor {name!r} is" if line != name else f"{name!r} is not"
+        raise InputError(f"{either} in the pool: give paths as they are below --pool")
+    return name
+
+
+def _class_number(label: str, names: tuple[str, ...]) -> int:
+    """Return the number of a class; where one is named by a number, its name counts."""
+    if names:
+        by_number = label.isdecimal() and label not in names
+        return Vocabulary(CLASSIFICATION, names).number(int(label) if by_number else label)
+    try:
+        return int(label)
+    except ValueError:
+        raise InputError(
+            f"class {label!r} is no number: give its number, or the names of all classes in the "
+            "model's order by --class-names cat,dog"
+        ) from None
 
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").split("\n")
+        return path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
         raise InputError(f"--labelled {path} cannot be read ({reason})") from error

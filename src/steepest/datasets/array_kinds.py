@@ -48,12 +48,13 @@ def find_layout(images: Array, layout: str) -> str:
 
 
 def to_images(images: Array, layout: str) -> Tensor:
-    """Bring images or volumes into the form [N, C, ...], as uint8 or float32.
+    """Bring images, volumes or features into the form [N, C, ...], as uint8 or float32.
 
     Arrays that have that form already are not copied, so that one mapped from disk stays there.
 
     Args:
-        images: [N, H, W], or [N, ...] with channels where ``layout`` says.
+        images: [N, H, W], or [N, ...] with channels where ``layout`` says; or features [N, C],
+            which are floats.
         layout: As ``find_layout`` returns it.
 
     Raises:
@@ -61,20 +62,29 @@ def to_images(images: Array, layout: str) -> Tensor:
         NonFiniteError: If one is not finite.
     """
     tensor = _to_tensor(images)
-    if not 3 <= tensor.ndim <= 5:
-        raise DataError(f"images are {list(tensor.shape)}; give [N, H, W], or one axis more")
+    if not 2 <= tensor.ndim <= 5:
+        raise DataError(
+            f"images are {list(tensor.shape)}; give [N, H, W] or one axis more, or features [N, D]"
+        )
     if tensor.is_floating_point():
         tensor = tensor.float()
+    elif tensor.ndim == 2:
+        raise DataError(f"features [N, D] are {tensor.dtype}; give floats")
     elif tensor.dtype != torch.uint8:
-        raise DataError(f"images are {tensor.dtype}; give bytes 0..255 (uint8) or floats")
+        kind = str(images.dtype).removeprefix("torch.")
+        raise DataError(
+            f"images are {kind}; give bytes 0..255 (uint8) or floats, such as 0..1 by images / m "
+            "with m the highest value there can be"
+        )
     if tensor.ndim == 3:
         tensor = tensor[:, None]
-    elif layout == "channels-last":
+    elif layout == "channels-last" and tensor.ndim > 3:
         tensor = tensor.movedim(-1, 1)
     if tensor.is_floating_point():
         for part in torch.split(tensor, _CHECKED_AT_ONCE):
             if not bool(torch.isfinite(part).all()):
-                raise NonFiniteError("images hold NaN or infinity; remove or replace them")
+                kind = "features" if tensor.ndim == 2 else "images"
+                raise NonFiniteError(f"{kind} hold NaN or infinity; remove or replace them")
     return tensor.contiguous()
 
 

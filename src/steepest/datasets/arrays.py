@@ -46,7 +46,7 @@ def from_arrays(
 
     Args:
         train_images: Bytes 0..255 or floats: [N, H, W], [N, H, W, C] or [N, C, H, W], or volumes
-            with one axis more.
+            with one axis more; or features as floats [N, D], each of which is a channel.
         train_labels: One for each of them.
         test_images: The same; None to take a part of the training images.
         test_labels: One for each of them.
@@ -151,6 +151,12 @@ def _name_classes(
     count = train.shape[1] if train.dtype == torch.bool else max(map(_highest, (train, test))) + 1
     if not count:
         raise DataError(f"{name}: no sample has a label")
+    least = min(int(part.min()) if part.dtype == torch.int64 else 0 for part in (train, test))
+    if least < 0:
+        raise DataError(
+            f"{name}: a label is {least}; number the classes from 0 on, and leave out samples that "
+            "have none"
+        )
     if count > _MOST_CLASSES:
         raise DataError(f"{name}: a label is {count - 1}; number the classes from 0 on")
     return tuple(map(str, range(count)))

@@ -19,13 +19,29 @@ from steepest.errors import DataError
 from steepest.keyword_options import convert_options
 from steepest.registry import Registry
 
-__all__ = ["DATASETS", "DATA_VARIABLE", "ImageSet", "Images", "SealedLabels", "load", "names"]
+__all__ = [
+    "DATASETS",
+    "DATA_VARIABLE",
+    "ImageSet",
+    "Images",
+    "SealedLabels",
+    "data_root",
+    "load",
+    "names",
+]
 
 DATA_VARIABLE = "STEEPEST_DATA"
 """The environment variable that names the folder of data sets."""
 
+
+def data_root() -> Path | None:
+    """Return the folder of data sets; None if the environment names none."""
+    named = os.environ.get(DATA_VARIABLE)
+    return Path(named).expanduser() if named else None
+
+
 Images = Tensor | Streamed
-"""Images [N, C, H, W] or volumes [N, C, D, H, W], in memory or read when asked for."""
+"""Images [N, C, H, W], volumes [N, C, D, H, W] or features [N, C], in memory or from disk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +53,8 @@ class ImageSet:
     Attributes:
         name: The name it is loaded by.
         classes: The classes' names [K].
-        train_images: uint8 or float32 [N, C, H, W], or volumes [N, C, D, H, W].
+        train_images: uint8 or float32 [N, C, H, W], or volumes [N, C, D, H, W]; or features, as
+            float32 [N, C].
         train_labels: Sealed labels [N, ...].
         test_images: The same [M, C, ...]; other sizes are for label maps alone.
         test_labels: [M, ...], of the same kind as those for training.
@@ -89,11 +106,12 @@ class ImageSet:
 
     def _check_images(self, images: Images, labels: int, split: str) -> None:
         known = images.dtype in (torch.uint8, torch.float32) and len(images.shape) in (4, 5)
-        if not known:
+        features = images.dtype == torch.float32 and len(images.shape) == 2
+        if not known and not features:
             found = f"{images.dtype} {list(images.shape)}"
             raise DataError(
                 f"{self.name}: {split} images must be uint8 or float32 [N, C, H, W] or "
-                f"[N, C, D, H, W], not {found}"
+                f"[N, C, D, H, W], or features float32 [N, C], not {found}"
             )
         if len(images) != labels or not labels:
             raise DataError(f"{self.name}: {len(images)} {split} images for {labels} labels")
@@ -105,7 +123,10 @@ class ImageSet:
         except DataError as error:
             raise DataError(f"{self.name}: test {error}") from error
         if not self.train_labels.fit(classes) or not fits(self.test_labels, classes):
-            raise DataError(f"{self.name}: a label is outside 0..{classes - 1}")
+            raise DataError(
+                f"{self.name}: a label is outside 0..{classes - 1}: number the {classes} classes "
+                "from 0 on, and leave out samples that have none"
+            )
         maps = self.test_labels
         if isinstance(maps, Tensor) and maps.dtype == torch.uint8 and bool((maps == 255).all()):
             raise DataError(f"{self.name}: no pixel of the test images has a class")
@@ -128,7 +149,7 @@ def load(
     """Load a data set by name.
 
     Args:
-        name: One of ``names()``.
+        name: One of ``names()``, or ``package.module:function`` for one of the user's own.
         root: The folder of data sets; ``STEEPEST_DATA`` if not given.
         options: The data set's own options.
         limit: Keep so many training and test samples at most, drawn at random, always the same.
@@ -138,11 +159,14 @@ def load(
         InputError: If an option's value cannot be used, or one is missing.
         DataError: If its files are missing or damaged.
     """
-    reader = DATASETS.get(name)
-    chosen = check_options(name, options or {})
-    if root is None and os.environ.get(DATA_VARIABLE):
-        root = Path(os.environ[DATA_VARIABLE]).expanduser()
-    data = reader(root, **chosen)
+    folder = data_root() if root is None else root
+    if ":" in name:
+        from steepest.datasets.own_data import load_own
+
+        data = load_own(name, folder, options or {})
+    else:
+        chosen = check_options(name, options or {})
+        data = DATASETS.get(name)(folder, **chosen)
     if limit is None:
         return data
     from steepest.datasets.limit import limited
@@ -153,10 +177,14 @@ def load(
 def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options as a data set takes them, without loading it.
 
+    Those of the user's own function are its own business until it is called.
+
     Raises:
         UnknownNameError: If there is no data set, or option of it, of that name.
         ConfigError: If a value has the wrong type, or one that it needs is missing.
     """
+    if ":" in name:
+        return dict(options)
     reader = DATASETS.get(name)
     root = next(iter(inspect.signature(reader).parameters), "root")
     return convert_options(f"data set {name!r}", reader, options, (root,))

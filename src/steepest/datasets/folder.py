@@ -21,7 +21,7 @@ _NAMED_IN_WARNING = 3
 
 
 class ImageFolder(Dataset[Tensor]):
-    """The images of a folder and its subfolders.
+    """The images of a folder and its subfolders; names that begin with a dot are passed over.
 
     Args:
         root: The folder.
@@ -115,8 +115,11 @@ def _walk(root: Path) -> Iterator[tuple[str, str]]:
     """Yield each image file's relative path, and why it is left out if it is."""
     inside = root.resolve()
     for folder, subfolders, files in os.walk(root):
+        # Such as .steepest, in which `steepest label` keeps small copies of the same images.
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         links = [name for name in subfolders if Path(folder, name).is_symlink()]
-        images = [name for name in files if Path(name).suffix.lower() in SUFFIXES]
+        visible = [name for name in files if not name.startswith(".")]
+        images = [name for name in visible if Path(name).suffix.lower() in SUFFIXES]
         for name in links + images:
             path = Path(folder, name)
             relative = path.relative_to(root).as_posix()

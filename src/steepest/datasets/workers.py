@@ -24,6 +24,7 @@ from torch import Tensor
 from steepest.datasets.parcel import Parcel, pack, share
 from steepest.errors import DataError, SteepestError
 from steepest.main_module import main_can_be_imported, main_hidden
+from steepest.own_code import own_code_importable
 
 Read = Callable[[int, Tensor | None], Tensor]
 """Reads one sample by its row and draws; raises nothing but a ``SteepestError``."""
@@ -64,7 +65,7 @@ def read_ahead(
     largest = max((len(rows) for rows, _ in jobs), default=0)
     team: list[_Worker] = []
     try:
-        with main_hidden(not parcel.needs_main):
+        with main_hidden(not parcel.needs_main), own_code_importable():
             for _ in range(workers):
                 team.append(_Worker(parcel, share((_AHEAD, largest, *shape), dtype)))  # noqa: PERF401 - those started must be stopped
         yield from _take_turns(team, jobs)

@@ -28,7 +28,7 @@ def _help(text: str) -> dict[str, str]:
 class DataPart:
     """The data set."""
 
-    name: str = field(metadata=_help("the data set"))
+    name: str = field(metadata=_help("a built-in data set, or package.module:function"))
     options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
     limit: int | None = field(
         default=None,
@@ -69,7 +69,7 @@ class ModelPart:
 class TaskPart:
     """The task."""
 
-    name: str = field(default="classification", metadata=_help("the task"))
+    name: str = field(default="classification", metadata=_help("the task, or package.module:Class"))
     options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
 
 
@@ -143,7 +143,8 @@ class Config:
     def __post_init__(self) -> None:
         # Names and options are checked before anything long begins.
         create(self.strategy.name, self.strategy.options)
-        TASKS.get(self.task.name)
+        if ":" not in self.task.name:  # Code is not run merely because a folder names it.
+            TASKS.get(self.task.name)
         check_options(self.data.name, self.data.options)
         check_model_options(self.model.name, self.model.options)
         if self.threads < 1:
@@ -200,7 +201,7 @@ def load_config(
             raise ConfigError(f"{source} has no table [{variant}]: it says what to make smaller")
         _merge(table, variants[variant])
     for change in changes:
-        _change(table, change)
+        change_setting(table, change)
     return from_table(Config, table)
 
 
@@ -252,7 +253,12 @@ def parse_setting(setting: str) -> tuple[list[str], Any]:
     return key.strip().split("."), value
 
 
-def _change(table: dict[str, Any], change: str) -> None:
+def change_setting(table: dict[str, Any], change: str) -> None:
+    """Put the value of ``a.b=value`` into the tables within a table, made as needed.
+
+    Raises:
+        ConfigError: If it is not of that form, or leads through a value.
+    """
     (*path, last), value = parse_setting(change)
     for name in path:
         table = table.setdefault(name, {})

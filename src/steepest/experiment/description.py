@@ -9,6 +9,7 @@ from typing import Any
 
 from steepest.devices import choose_device
 from steepest.errors import RunFolderError
+from steepest.experiment.alike import to_go_on
 from steepest.experiment.config import Config, completed
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.folder import first_difference
@@ -51,11 +52,13 @@ def describe(
     if (out / _FILE).exists():
         found = _read(out / _FILE)
         known = json.loads(json.dumps(completed(found["config"])))
-        if known != common:
+        before, now = to_go_on(known, common)
+        if before != now:
             raise RunFolderError(
                 f"{out} holds a comparison of another configuration "
-                f"({first_difference(known, common)}): choose another --out"
+                f"({first_difference(before, now)}): choose another --out"
             )
+        common = {**known, "name": config.name}
         tables = _joined(_known_variants(found), tables, out)
         all_seeds = sorted({*found["seeds"], *seeds})
         calls = found["calls"]

@@ -27,8 +27,16 @@ def check_fit(experiment: Experiment) -> None:
     images = data.train_images[:2]
     device = experiment.device
     pair = pool_view(data).part(range(min(2, len(data.ids))))
-    with single_logits_named(model, pair, experiment.task):
-        logits = predict_logits(model, images, mean=data.mean, std=data.std, device=device)
+    try:
+        with single_logits_named(model, pair, experiment.task):
+            logits = predict_logits(model, images, mean=data.mean, std=data.std, device=device)
+    except ModelError as error:
+        if images.ndim > 2:
+            raise
+        raise ModelError(
+            f"{error}; {data.name} has features {list(images.shape[1:])} and no images: set "
+            "model.name=mlp, or a function of your own"
+        ) from error
     if logits.shape[1] != classes:
         raise ModelError(
             f"the model has {logits.shape[1]} outputs, but {data.name} has {classes} classes: "

@@ -15,7 +15,8 @@ from typing import Any
 from torch import nn
 
 from steepest.datasets.identity import comparable
-from steepest.errors import RunFolderError
+from steepest.errors import JournalError, RunFolderError
+from steepest.experiment.alike import to_go_on
 from steepest.experiment.config import Config, completed
 from steepest.experiment.protocol import Member, suffix_of, weights_path
 from steepest.experiment.record import Record
@@ -47,13 +48,18 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunFolderError(f"{path} cannot be made ({error.strerror})") from error
-        self._lock = FileLock(path / "run")
+        self._lock = FileLock(path / "run", shown=path)
         for scratch in path.rglob(f"{SCRATCH_PREFIX}*"):
             scratch.unlink(missing_ok=True)  # A kill left it, and whoever holds the lock is alone.
         write_atomically(path / "config.json", json.dumps(config.to_table(), indent=1) + "\n")
         self._journal = Journal(path / "records.jsonl")
         where = str(self._journal.path)
         self.records = [Record.from_table(entry, where) for entry in self._journal.entries]
+        try:
+            _check_order(self.records, where)
+        except JournalError:
+            self._lock.release()
+            raise
         if len(self.records) < config.loop.cycles:  # A complete run tells what it was made with.
             write_atomically(path / "data.json", json.dumps(data, indent=1) + "\n")
 
@@ -90,6 +96,25 @@ class RunFolder:
             for old in (self.path / "weights").glob(f"cycle-{record.cycle - 1:03d}*.safetensors"):
                 old.unlink(missing_ok=True)
 
+    def amend(self, record: Record) -> None:
+        """Put a record in the place of the last one, in one step."""
+        scratch = Journal(self._journal.path.with_name(f"{SCRATCH_PREFIX}records"))
+        for entry in (*self._journal.entries[:-1], record.to_table()):
+            scratch.append(entry)
+        scratch.path.replace(self._journal.path)
+        self._journal = Journal(self._journal.path)
+        self.records[-1] = record
+
+
+def _check_order(records: Sequence[Record], where: str) -> None:
+    """Refuse records of which one is missing, doubled or out of place: others would follow them."""
+    for due, record in enumerate(records):
+        if record.cycle != due:
+            raise JournalError(
+                f"{where}: entry {due + 1} is cycle {record.cycle} where {due} is due; restore the "
+                "file from a copy, or remove this run and make it again"
+            )
+
 
 def count_lines(path: Path) -> int:
     """Return how many cycles of a run are written, at a glance: for showing progress only."""
@@ -122,7 +147,7 @@ def _check_owner(path: Path, config: Config) -> None:
     except (OSError, ValueError) as error:
         raise RunFolderError(f"{stored} is damaged: choose another --out") from error
     wanted = json.loads(json.dumps(config.to_table()))
-    found = json.loads(json.dumps(completed(found)))
+    found, wanted = to_go_on(json.loads(json.dumps(completed(found))), wanted, longer=True)
     if found != wanted:
         raise RunFolderError(
             f"{path} holds a run of another configuration ({first_difference(found, wanted)}): "

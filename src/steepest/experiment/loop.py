@@ -17,6 +17,8 @@ from steepest.datasets.sealed import Labels
 from steepest.datasets.streamed import Streamed
 from steepest.devices import choose_device, usable_cores
 from steepest.errors import InputError
+from steepest.experiment.asking import ask, check_begun, check_labeller
+from steepest.experiment.choosing import SHOWN, check_longer, choose_after_the_end, fields_of
 from steepest.experiment.company import Company
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
@@ -24,12 +26,11 @@ from steepest.experiment.first_look import check_fit
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.parts import check_budget, load_data, make_task
 from steepest.experiment.protocol import initial_ids, selection_seed
-from steepest.experiment.record import Cost, Record, Wish, added, cost_of
+from steepest.experiment.record import Cost, Record
 from steepest.experiment.shared import SharedCycle, shared_key
 from steepest.experiment.start import fresh_model, starting_model
 from steepest.experiment.views import pool_view, scored_at_once
 from steepest.labelling import Labeller, OracleLabeller
-from steepest.labelling.apply import apply
 from steepest.measure import measured
 from steepest.models.fingerprint import fingerprint
 from steepest.pool import Pool, State
@@ -41,9 +42,6 @@ from steepest.strategies import Needs, create
 from steepest.tasks.base import Metric
 from steepest.training import Checkpoint, Extra, FitResult, evaluate, fit
 
-_SHOWN = 8
-"""How many of the most and least wanted samples a record keeps."""
-
 
 class Experiment:
     """One run of the active-learning loop, resumable at every moment.
@@ -52,12 +50,13 @@ class Experiment:
         config: What to run.
         out: The run's folder. The same folder and configuration go on where they stopped.
         data: The data set, if it is loaded already.
-        labeller: Who answers; by default the data set's own labels.
+        labeller: Who answers, for what is asked alone; by default the data set's own labels.
         progress: Told of trainings and scorings.
         shared: A file through which runs of a seed share the training of the first cycle.
 
     Raises:
         ConfigError: If the budget is more than the data set holds.
+        InputError: If the labeller is none.
     """
 
     def __init__(
@@ -70,6 +69,8 @@ class Experiment:
         progress: Progress | None = None,
         shared: Path | None = None,
     ) -> None:
+        if labeller is not None:
+            check_labeller(labeller)
         self.config = config
         self.out = Path(out)
         self.device = choose_device(config.device)
@@ -92,6 +93,7 @@ class Experiment:
         """
         if until is not None and until < 0:
             raise InputError(f"until is {until}: give 0 or more cycles, or None for all")
+        check_longer(self, self.out)
         folder = RunFolder(self.out, self.config, identify(self.data))
         threads = torch.get_num_threads()
         torch.set_num_threads(min(self.config.threads, usable_cores()))
@@ -110,6 +112,9 @@ class Experiment:
         loop = self.config.loop
         labeller = self._labeller or OracleLabeller(self.data.train_labels)
         self._replay(folder, pool, labeller)
+        check_begun(pool, labeller)
+        if chosen := choose_after_the_end(self, folder, pool):
+            self._label(pool, labeller, chosen, cycle=len(folder.records))
         model: nn.Module | None = None
         stop = loop.cycles if until is None else min(until, loop.cycles)
         for cycle in range(len(folder.records), stop):
@@ -120,7 +125,7 @@ class Experiment:
             training = self._train(model, pool, cycle, folder.checkpoint(), company.extra)
             last = cycle + 1 == loop.cycles
             members = None if last else company.train_members(pool)
-            outcome = None if last else self._select(model, pool, cycle, company)
+            outcome = None if last else self.select(model, pool, cycle, company)
             folder.save_model(model, cycle)
             company.save()
             record = self._record(cycle, model, pool, outcome, training, members)
@@ -141,11 +146,7 @@ class Experiment:
         return initial_ids(self.data.ids, self.config.loop.initial, self.config.seed)
 
     def _label(self, pool: Pool, labeller: Labeller, ids: Sequence[SampleId], cycle: int) -> None:
-        """Ask for labels; what has been asked or answered already is passed over."""
-        new = [i for i in ids if pool.state(i) == State.UNLABELLED]
-        pool.query(new, cycle=cycle, who=self.strategy.name if cycle else "initial set")
-        open_ids = [i for i in ids if pool.state(i) == State.QUERIED]
-        apply(pool, labeller.label(open_ids), cycle=cycle, who=labeller.name)
+        ask(self, pool, labeller, ids, cycle)
 
     def _train(
         self,
@@ -205,7 +206,8 @@ class Experiment:
             extra=extra,
         )
 
-    def _select(self, model: nn.Module, pool: Pool, cycle: int, company: Company) -> Outcome:
+    def select(self, model: nn.Module, pool: Pool, cycle: int, company: Company) -> Outcome:
+        """Choose by a cycle's model from what is not labelled."""
         how = Looking(
             labelled=pool.taken(),
             subset=self.config.loop.candidates,
@@ -217,7 +219,7 @@ class Experiment:
         )
         samples = pool_view(self.data)
         k = check_k(self.config.loop.k, len(samples) - len(pool.taken()), how.subset)
-        return choose_from(model, samples, k, self.strategy, how, lowest=_SHOWN)
+        return choose_from(model, samples, k, self.strategy, how, lowest=SHOWN)
 
     def _targets(self, pool: Pool) -> Mapping[SampleId, Any]:
         """Return what is learnt from of each labelled sample, if the strategy asks for it."""
@@ -261,7 +263,6 @@ class Experiment:
         members: Cost | None,
     ) -> Record:
         images, targets = self._labelled(pool)
-        selection = None if outcome is None else outcome.selection
         return Record(
             cycle=cycle,
             strategy=self.strategy.name,
@@ -269,19 +270,12 @@ class Experiment:
             seed=self.config.seed,
             labelled=len(images),
             unlabelled=pool.counts()[State.UNLABELLED],
-            subset=0 if selection is None else selection.candidates,
             metrics=self._metrics(model, self.data.test_images, self.data.test_labels),
             train_metrics=self._train_metrics(model, images, targets),
-            selected=() if selection is None else selection.ids,
-            selected_scores=() if selection is None else selection.scores,
-            wanted=() if selection is None else _wishes(selection.ids, selection.scores),
-            unwanted=() if outcome is None else _wishes(*zip(*outcome.lowest, strict=True)),
-            regime=None if selection is None else selection.regime,
             model=fingerprint(model),
             training=training,
-            scoring=None if outcome is None else cost_of(outcome.choosing),
-            auxiliary=None if outcome is None else added(members, cost_of(outcome.preparing)),
             environment=describe_environment(self.device),
+            **fields_of(outcome, members),
         )
 
 
@@ -293,8 +287,3 @@ def _expected_end(records: Sequence[Record], k: int) -> float:
     spent = last.training.seconds * (1 + k / last.labelled)
     others = (last.scoring, last.auxiliary)
     return time.time() + spent + sum(0 if cost is None else cost.seconds for cost in others)
-
-
-def _wishes(ids: Sequence[SampleId] = (), scores: Sequence[float] = ()) -> tuple[Wish, ...]:
-    pairs = zip(ids[:_SHOWN], scores[:_SHOWN], strict=True)
-    return tuple(Wish(id=name, score=value) for name, value in pairs)

@@ -34,6 +34,21 @@ def headline_metric(task: str) -> str:
     return TASKS.get(task).headline if task in TASKS.names() else Task.headline
 
 
+def measured_as(task: str, metrics: Mapping[str, Any]) -> str:
+    """Return the registered task that records are measured as.
+
+    A task of the user's own code has the headline of the one that it varies. Which one that is can
+    be told from what is on record, without running the code that a folder names.
+
+    Args:
+        task: A task's name.
+        metrics: What is on record.
+    """
+    if ":" not in task:
+        return task
+    return next((name for name in TASKS.names() if TASKS.get(name).headline in metrics), task)
+
+
 def per_class_metric(task: str) -> str:
     """Return the key of a task's metric that holds one number for each class."""
     return TASKS.get(task).per_class if task in TASKS.names() else Task.per_class
@@ -92,6 +107,8 @@ class Comparison:
         versions: Versions of what was used.
         single: Whether this is one run outside of a comparison.
         variants: Name and options of the strategy behind a label, where they are on record.
+        task: The registered task that it is measured as; the configuration's if not given.
+        chosen_metric: What is compared instead of the task's headline; None for the headline.
     """
 
     name: str
@@ -103,6 +120,8 @@ class Comparison:
     versions: Mapping[str, Any] | None = None
     single: bool = False
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    task: str = ""
+    chosen_metric: str | None = None
 
     @property
     def command(self) -> str:
@@ -116,13 +135,13 @@ class Comparison:
 
     @property
     def metric(self) -> str:
-        """Key of the metric that counts: the headline of the task."""
-        return headline_metric(task_name(self.config))
+        """Key of the metric that counts: the headline of the task if no other was chosen."""
+        return self.chosen_metric or headline_metric(self.task or task_name(self.config))
 
     @property
     def per_class_metric(self) -> str:
         """Key of the metric that holds one number for each class."""
-        return per_class_metric(task_name(self.config))
+        return per_class_metric(self.task or task_name(self.config))
 
     @property
     def compared(self) -> tuple[str, ...]:

@@ -10,11 +10,14 @@ import torch
 from torch import nn
 
 from steepest.datasets import ImageSet
+from steepest.errors import ConfigError, UnknownNameError
 from steepest.experiment.config import ModelPart
 from steepest.experiment.folder import RunFolder
 from steepest.models import build
+from steepest.models.lazy import find_lazy, make_lazy
 from steepest.models.weights import load_weights
 from steepest.seeds import derive
+from steepest.training.augment import normalise
 
 if TYPE_CHECKING:
     from steepest.experiment.loop import Experiment
@@ -63,11 +66,28 @@ def fresh_model(
         seed: Decides the weights.
         options: More options, where the model's own do not say otherwise.
     """
-    chosen = {**(options or {}), **part.options}
-    model = build(part.name, len(data.classes), data.channels, seed, chosen)
+    model = _build(part, data, seed, options or {})
+    if find_lazy(model):
+        images = data.train_images[:2]
+        make_lazy(model, normalise(images, data.mean, data.std), seed)
     if part.weights is not None:
         load_weights(model, Path(part.weights).expanduser(), layers=part.layers or None)
     return model
+
+
+def _build(part: ModelPart, data: ImageSet, seed: int, options: Mapping[str, Any]) -> nn.Module:
+    try:
+        chosen = {**options, **part.options}
+        return build(part.name, len(data.classes), data.channels, seed, chosen)
+    except UnknownNameError as error:
+        own = ":" in part.name and error.name in options and error.name not in part.options
+        if not own or "dropout" not in options:
+            raise
+        raise ConfigError(
+            f"model {part.name!r} takes no option {error.name!r}, which the strategy gives it: for "
+            "the dropout that the model has, set the strategy's placement=given, as by --set "
+            "strategy.options.placement=given or --strategies 'bald(placement=given)'"
+        ) from error
 
 
 @torch.no_grad()

@@ -35,8 +35,8 @@ class Curve:
 class LabelsSaved:
     """Labels saved on the way to the baseline's final value.
 
-    Means are over the seeds that reached it, and None if none did: read them together with
-    ``reached``.
+    Means are over the seeds that reached it, and None if none did. Where not all did they are of
+    the best seeds alone, so tables and sentences leave them out: read them with ``reached``.
 
     Attributes:
         mean: Mean of the labels saved: what the baseline needed less what the strategy needed.

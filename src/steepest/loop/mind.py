@@ -31,7 +31,7 @@ class Mind:
         model: A module that ``fit`` trains in place.
         strategy: Who chooses; None takes what suits.
         options: Options for a strategy given by name.
-        start: Who chooses while nothing is labelled.
+        start: Who chooses while nothing is labelled, and by predictions while only one class is.
         support: What strategies take beside the model, or a function that returns it.
 
     Attributes:
@@ -102,7 +102,7 @@ class Mind:
             taken: The samples that cannot be chosen.
             seed: Seeds every draw.
         """
-        strategy = self._strategy if labelled else self._start
+        strategy = self._strategy if self._can_compare(labelled) else self._start
         support = self._support() if callable(self._support) else self._support
         support = with_targets(support or NO_SUPPORT, strategy, labelled, self._chooser.task)
         if self._predict is None and self.model is not None:
@@ -116,6 +116,21 @@ class Mind:
         return self._chooser.by_predictions(
             predict, k, strategy, labelled=taken, seed=seed, support=support
         )
+
+    def _can_compare(self, labelled: Mapping[SampleId, Label]) -> bool:
+        """Say whether the strategy has anything to tell samples apart by.
+
+        A torch model has an output for every class from the beginning. Whoever predicts may know
+        the labelled classes alone, and is equally sure of everything while there is one.
+        """
+        asks = self._predict is not None and Needs.LOGITS in self._strategy.needs
+        wanted = 2 if asks else 1
+        kinds: set[str] = set()
+        for label in labelled.values():
+            kinds.add(repr(label))
+            if len(kinds) == wanted:
+                return True
+        return False
 
     def _check_start(self, strategy: Strategy) -> None:
         """Refuse to begin with a strategy that asks a model when there is none yet."""

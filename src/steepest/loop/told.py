@@ -89,7 +89,7 @@ def _about(answers: Answers, asked: set[SampleId]) -> Answers:
     strange = next((i for i in (*answers.labels, *answers.skipped) if i not in asked), None)
     if strange is not None:
         raise InputError(
-            f"label answered for sample {strange!r}, which it was not asked about: use tell for "
-            "labels that come by themselves"
+            f"label answered for sample {strange!r}, which it was not asked about: leave it out; "
+            "labels that come by themselves are for ActiveLoop.tell"
         )
     return answers

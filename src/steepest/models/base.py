@@ -54,7 +54,7 @@ def build(
         raise InputError(f"a model needs 2 classes and 1 channel, not {classes} and {channels}")
     chosen = dict(options or {})
     builder = None if ":" in name else MODELS.get(name)
-    with _seeded(seed):
+    with seeded(seed, "initial weights"):
         if builder is None:
             return call_factory(name, {"classes": classes, "channels": channels}, chosen)
         return builder(
@@ -76,7 +76,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
     builder = MODELS.get(name)
     converted = convert_options(f"model {name!r}", builder, options, GIVEN)
     if converted:
-        with _seeded(0), torch.device("meta"):
+        with seeded(0, "initial weights"), torch.device("meta"):
             builder(2, 1, **converted)
 
 
@@ -86,8 +86,9 @@ def names() -> list[str]:
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int, purpose: str) -> Iterator[None]:
+    """Let layers draw their weights by a seed; the global random state stays as it is."""
     with torch.random.fork_rng(devices=[]):
         # torch.manual_seed would reach into every other device's generator too.
-        torch.default_generator.manual_seed(derive(seed, "initial weights"))
+        torch.default_generator.manual_seed(derive(seed, purpose))
         yield

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from steepest.errors import InputError
 
-_PICKLED = (".pt", ".pth", ".pth.tar", ".ckpt")
+WEIGHT_SUFFIXES = (".safetensors", ".pt", ".pth", ".pth.tar", ".ckpt")
+"""How the name of a file of weights ends, in small letters."""
+
 _NESTED = ("state_dict", "model_state_dict", "model", "net")
 _WRAPPERS = ("module.", "model.", "_orig_mod.")
 """What wrappers such as DataParallel put in front of every name."""
@@ -28,8 +30,9 @@ def read_state(path: Path) -> dict[str, Tensor]:
         InputError: If the file is missing, damaged or holds something else.
     """
     name = path.name.lower()
-    if not name.endswith((".safetensors", *_PICKLED)):
-        raise InputError(f"{path}: weights are read from .safetensors, .pt, .pth and .ckpt files")
+    if not name.endswith(WEIGHT_SUFFIXES):
+        known = f"{', '.join(WEIGHT_SUFFIXES[:-1])} and {WEIGHT_SUFFIXES[-1]}"
+        raise InputError(f"{path}: weights are read from {known} files")
     safe = name.endswith(".safetensors")
     try:
         if safe:

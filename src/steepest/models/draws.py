@@ -65,7 +65,10 @@ def dropout_draws(model: nn.Module, inputs: Inputs, count: int, seed: int) -> It
 
 def _help(model: nn.Module) -> str:
     if type(model).__module__.startswith("steepest.models."):
-        return "build the model with dropout='head', such as by --model-option dropout=head"
+        return (
+            "build the model with dropout='head', such as by --model-option dropout=head of select "
+            "or --set model.options.dropout=head of run"
+        )
     return "give it nn.Dropout layers, or use a strategy that draws nothing, such as 'entropy'"
 
 

@@ -8,6 +8,8 @@ import re
 import torch
 from torch import Tensor, nn
 
+from steepest.models.lazy import check_made
+
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+|, device='[^']*'")
 """Where something is, which is not what it is."""
 
@@ -20,7 +22,11 @@ def fingerprint(model: nn.Module) -> str:
     A layer is its class and what it says of itself, such as a stride or a dropout rate; what
     ``forward`` does with the layers is known by the model's class alone. Equal models have equal
     fingerprints on every device, in every memory format, and in training or not.
+
+    Raises:
+        ModelError: If lazy layers have no weights yet.
     """
+    check_made(model)
     digest = hashlib.sha256()
     for path, module in model.named_modules(remove_duplicate=False):
         _feed(digest, f"layer {path}: {_describe(module)}".encode())

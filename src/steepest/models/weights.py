@@ -15,6 +15,7 @@ from steepest.errors import InputError, NonFiniteError
 from steepest.files import write_atomically
 from steepest.models.checkpoint import read_state, rename_for, unwrap_names
 from steepest.models.head import declared_layers
+from steepest.models.lazy import check_made
 
 _NAMED = 3
 _COUNTER = ".num_batches_tracked"
@@ -84,7 +85,9 @@ def load_weights(
         InputError: If the file cannot be read, its keys or shapes are not the model's, or the
             choice of layers leaves nothing.
         NonFiniteError: If a weight is NaN or infinite.
+        ModelError: If lazy layers have no weights yet, so that their shapes are not known.
     """
+    check_made(model)
     path = Path(path)
     raw = unwrap_names(read_state(path))
     wanted, found = model.state_dict(), rename_for(model, raw)

@@ -19,31 +19,33 @@ class FileLock:
 
     Args:
         path: What to hold; the lock file is ``NAME.lock`` beside it.
+        shown: What to call it in errors, such as the folder it is in; by default ``path``.
 
     Raises:
         RunFolderError: If someone else holds it, or it cannot be locked.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shown: Path | None = None) -> None:
         self.path = path.with_name(path.name + ".lock")
+        name = path if shown is None else shown
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise RunFolderError(
-                f"{path} cannot be locked ({error.strerror}); choose a folder you may write to"
+                f"{name} cannot be locked ({error.strerror}); choose a folder you may write to"
             ) from error
         try:
             _take(descriptor)
         except BlockingIOError:
             os.close(descriptor)
             raise RunFolderError(
-                f"{path} is in use by another process (or still open in this one); close it there"
+                f"{name} is in use by another process (or still open in this one); close it there"
             ) from None
         except OSError as error:
             os.close(descriptor)
             raise RunFolderError(
-                f"{path} cannot be locked ({error.strerror}); move it to a local disk"
+                f"{name} cannot be locked ({error.strerror}); move it to a local disk"
             ) from error
         self._finalizer = weakref.finalize(self, _give_up, descriptor, os.getpid())
 

@@ -23,9 +23,12 @@ class Pictures:
 
     Args:
         config: The configuration, whose ``data`` table names the data set.
+        own_code: Whether to run code that the configuration names; a folder of results may be
+            anybody's.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], *, own_code: bool = False) -> None:
+        self._own_code = own_code
         self.classes: tuple[str, ...] = ()
         self.problem = ""
         self._data: ImageSet | None = None
@@ -60,12 +63,21 @@ class Pictures:
             return None
         # Rows as a tensor: what is streamed or memory-mapped reads that one alone.
         rows = torch.tensor([ids.index(sample)])
-        return encode_picture(data.train_images[rows][0])
+        image = data.train_images[rows][0]
+        if image.ndim == 1:
+            self.problem = f"{data.name} has features, which are no picture"
+            return None
+        return encode_picture(image)
 
     def _load(self, table: Mapping[str, Any]) -> None:
         name = table.get("name")
         if not name:
             self.problem = "the configuration names no data set"
+            return
+        if ":" in str(name) and not self._own_code:
+            self.problem = (
+                f"{name} is code, which a mere report does not run; `steepest compare` does"
+            )
             return
         from steepest import datasets
 

@@ -91,12 +91,15 @@ def _reach(best: StrategySummary, baseline: str, words: MetricWords) -> str:
             f"{best.strategy} did not reach {baseline}'s final {words.short} "
             f"within {best.curve.budgets[-1]} labels (n = {n})."
         )
-    basis = f"n = {n}"
     if saved.reached < best.n:
-        basis = f"mean of the {saved.reached} of {n} that reached it"
+        # A mean over those that reached it would be of the best seeds alone.
+        return (
+            f"{best.strategy} reached {baseline}'s final {words.short} within "
+            f"{best.curve.budgets[-1]} labels in {saved.reached} of {n}."
+        )
     return (
         f"{best.strategy} reached {baseline}'s final {words.short} with {saved.needed:.0f} "
-        f"labels, {baseline} itself with {saved.baseline_needed:.0f} ({basis})."
+        f"labels, {baseline} itself with {saved.baseline_needed:.0f} (n = {n})."
     )
 
 

@@ -31,6 +31,7 @@ class MetricWords:
 
 _HEADLINES = {
     "accuracy": MetricWords("test accuracy", "accuracy"),
+    "balanced_accuracy": MetricWords("balanced test accuracy", "balanced accuracy"),
     "miou": MetricWords("mean IoU", "mean IoU"),
     "mean_average_precision": MetricWords("mean average precision", "mean average precision"),
 }
@@ -46,6 +47,11 @@ def words_of(metric: str) -> MetricWords:
     """Return how a metric is spoken of; one that is not known here is called by its key."""
     plain = metric.replace("_", " ")
     return _HEADLINES.get(metric) or MetricWords(f"test {plain}", plain)
+
+
+def is_share(metric: str) -> bool:
+    """Say whether a metric is known to be from 0 to 1."""
+    return metric in _HEADLINES
 
 
 def class_words_of(metric: str) -> str:

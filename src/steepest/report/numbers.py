@@ -41,13 +41,17 @@ def p_value(value: float | None) -> str:
 
 
 def saved(value: LabelsSaved | None) -> str:
-    """Return the mean of the labels saved, and in how many seeds that was."""
+    """Return the mean of the labels saved, and how many seeds reached the target.
+
+    Where some did not, a mean of the others would be of the best seeds alone: there is a dash.
+    """
     if value is None:
         return DASH
     n = len(value.values)
+    if value.mean is None or value.reached < n:
+        return f"{DASH} ({value.reached}/{n})"
     # Rounded first: a saving of less than half a label is 0, not −0.
-    mean = DASH if value.mean is None else f"{round(value.mean)}".replace("-", MINUS)
-    return f"{mean} ({value.reached}/{n})"
+    return f"{round(value.mean)} ({value.reached}/{n})".replace("-", MINUS)
 
 
 def seconds(value: Spread | None) -> str:

@@ -21,15 +21,18 @@ from steepest.report.results import (
 )
 
 
-def render_page(comparison: Comparison, summary: Summary, curves_svg: bytes) -> str:
+def render_page(
+    comparison: Comparison, summary: Summary, curves_svg: bytes, *, own_code: bool = False
+) -> str:
     """Return the whole page as HTML.
 
     Args:
         comparison: The records.
         summary: Their statistics.
         curves_svg: The figure of the learning curves.
+        own_code: Whether to run code that the configuration names as its data set.
     """
-    pictures = Pictures(comparison.config)
+    pictures = Pictures(comparison.config, own_code=own_code)
     sections = [
         curves_section(comparison, summary, curves_svg),
         results_section(summary) if summary.strategies else None,

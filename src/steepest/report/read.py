@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from steepest.errors import JournalError, RunFolderError
-from steepest.experiment.outcomes import Comparison, Run, headline_metric, task_name
+from steepest.experiment.outcomes import (
+    Comparison,
+    Run,
+    headline_metric,
+    measured_as,
+    task_name,
+)
 from steepest.journal import Entry, read_journal
 from steepest.tasks.base import TASKS
 
@@ -61,6 +67,7 @@ def _read_many(folder: Path) -> Comparison:
         commands=_commands(head),
         versions=_table(head.get("versions")),
         variants={k: _table(v) for k, v in _table(head.get("variants")).items()},
+        task=measured_as(task, _first_metrics(runs.values())),
     )
 
 
@@ -82,7 +89,13 @@ def _read_single(folder: Path) -> Comparison:
         commands=_commands(config),
         versions={},
         single=True,
+        task=measured_as(task_name(config), _first_metrics([run])),
     )
+
+
+def _first_metrics(runs: Iterable[Run]) -> Mapping[str, Any]:
+    """Return the metrics of any record; all are of one task."""
+    return next((entry["metrics"] for run in runs for entry in run.entries), {})
 
 
 def _commands(head: Mapping[str, Any]) -> tuple[str, ...]:
@@ -113,12 +126,15 @@ def _problem(entry: Entry, number: int, task: str) -> str:
         return "has no number 'labelled'"
     if not isinstance(entry.get("selected"), list):
         return "has no list 'selected'"
-    metrics, metric = entry.get("metrics"), headline_metric(task)
-    value = metrics.get(metric) if isinstance(metrics, dict) else None
+    metrics = _table(entry.get("metrics"))
+    metric = headline_metric(measured_as(task, metrics))
+    value = metrics.get(metric)
     if isinstance(value, int | float) and math.isfinite(value):
         return ""
     # The record of a task that is not known here may well be whole.
     strange = "" if task in TASKS.names() else f" (import the module that registers task {task!r})"
+    if ":" in task:
+        strange = f" (task {task!r} has a headline that no task of the package has)"
     return f"has no finite {metric}{strange}"
 
 

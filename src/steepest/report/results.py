@@ -10,7 +10,7 @@ from steepest.experiment.statistics import Contrast, Penalty, StrategySummary, S
 from steepest.report import numbers
 from steepest.report.inline_svg import inline_svg
 from steepest.report.markup import Safe, element, heat_cell, join, paragraph, section, table
-from steepest.report.metric_words import MetricWords, words_of
+from steepest.report.metric_words import MetricWords, is_share, words_of
 
 
 def curves_section(comparison: Comparison, summary: Summary, svg: bytes) -> Safe:
@@ -54,8 +54,8 @@ def results_section(summary: Summary) -> Safe:
         told += (
             f" Labels saved: those that {summary.baseline} itself needs to reach its final "
             f"{words.short} for the first time, less those that the strategy needs to reach "
-            f"{summary.baseline}'s final {words.short} with the same seed; mean of the seeds that "
-            "reached it, and in brackets how many did."
+            f"{summary.baseline}'s final {words.short} with the same seed; a mean where all seeds "
+            "reached it, otherwise a dash, and in brackets how many did."
         )
     columns |= {
         "scoring, s per run": [numbers.seconds(e.scoring_seconds) for e in summary.strategies],
@@ -177,13 +177,11 @@ def _curves_caption(comparison: Comparison, summary: Summary) -> str:
 
 def _curve_numbers(summary: Summary) -> Safe:
     budgets = summary.strategies[0].curve.budgets
+    cut = is_share(summary.metric)
     rows = [
         (
             budget,
-            *(
-                _interval(entry.curve.mean[i], entry.curve.low[i], entry.curve.high[i], entry.n)
-                for entry in summary.strategies
-            ),
+            *(_interval(entry, i, cut=cut) for entry in summary.strategies),
         )
         for i, budget in enumerate(budgets)
     ]
@@ -191,6 +189,8 @@ def _curve_numbers(summary: Summary) -> Safe:
     caption = f"{title} by number of labels, n = {numbers.seeds(*summary.counts)}"
     if max(summary.counts) > 1:
         caption += ", with 95 % interval"
+        if cut and any(min(e.curve.low) < 0 or max(e.curve.high) > 1 for e in summary.strategies):
+            caption += ", cut off at 0 and 1"
     header = (
         "labels",
         *(_with_n(entry) if summary.ragged else entry.strategy for entry in summary.strategies),
@@ -206,9 +206,13 @@ def _with_n(entry: StrategySummary) -> str:
     return f"{entry.strategy} (n\u00a0=\u00a0{entry.n})"
 
 
-def _interval(mean: float, low: float, high: float, n: int) -> Safe:
-    if n == 1:
+def _interval(entry: StrategySummary, i: int, *, cut: bool) -> Safe:
+    """Return a mean and its interval; Student's t does not know that shares have bounds."""
+    mean, low, high = (row[i] for row in (entry.curve.mean, entry.curve.low, entry.curve.high))
+    if entry.n == 1:
         return join([numbers.share(mean)])
+    if cut:
+        low, high = max(low, 0.0), min(high, 1.0)
     bounds = f"{numbers.share(low)} to {numbers.share(high)}"
     return join([numbers.share(mean), " ", element("span", bounds, class_="quiet")])
 

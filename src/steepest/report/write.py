@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from steepest.experiment.metric_choice import by_metric
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.statistics import Summary, summarise
 from steepest.files import write_atomically
@@ -47,7 +48,12 @@ class ReportFiles:
 
 
 def write_report(
-    folder: Path | str, out: Path | str | None = None, *, baseline: str | None = None
+    folder: Path | str,
+    out: Path | str | None = None,
+    *,
+    baseline: str | None = None,
+    metric: str | None = None,
+    own_code: bool = False,
 ) -> ReportFiles:
     """Write the report of a comparison or of a single run.
 
@@ -57,18 +63,23 @@ def write_report(
         folder: What a comparison or a run wrote.
         out: Where to put the report; into ``folder`` if not given.
         baseline: The strategy others are held against; random if not given.
+        metric: What is compared, higher being better; the task's headline if not given.
+        own_code: Whether to run code that the folder names as its data set, for pictures and the
+            classes' names. Say so only of a folder that is your own.
 
     Raises:
         RunFolderError: If the folder holds no records.
         JournalError: If a record is damaged.
         UnknownNameError: If the folder has no strategy of the baseline's name.
-        InputError: If the baseline has no complete run, or ``out`` cannot be written.
+        InputError: If the baseline has no complete run, a record does not have the metric, or
+            ``out`` cannot be written.
     """
-    comparison = read_comparison(folder)
+    comparison = by_metric(read_comparison(folder), metric)
     summary = summarise(comparison, baseline)
     target = Path(folder if out is None else out)
     images = _draw(comparison, summary)
-    page = render_page(comparison, summary, images["learning-curves.svg"])
+    svg = images["learning-curves.svg"]
+    page = render_page(comparison, summary, svg, own_code=own_code)
     files = ReportFiles(
         html=target / "report.html",
         figures=tuple(target / "figures" / name for name in images),

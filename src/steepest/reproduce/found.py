@@ -11,26 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from steepest.errors import InputError, SteepestError
+from steepest.experiment.alike import FASTER, GOING_ON, without
 from steepest.experiment.config import Config, completed
 from steepest.experiment.protocol import Member, weights_path
 from steepest.experiment.record import Record
 from steepest.journal import read_journal
 from steepest.strategies import create
 
-_ALIKE = (
-    "name",
-    "device",
-    "threads",
-    "loop.keep_weights",
-    "training.amp",
-    "training.compile",
-    "training.cuda_graph",
-    "training.channels_last",
-)
-"""Settings in which a run may differ and still be the experiment that is wanted."""
-
-_SILENT = ("name", "device", "loop.keep_weights")
-"""Those of them that are not worth telling."""
+_SILENT = ("name", "loop.keep_weights", "data.options.workers", "device")
+"""Settings in which a run may differ without a word; in the others of ``alike`` it says so."""
 
 
 @dataclass(frozen=True)
@@ -105,23 +94,22 @@ class StoredRun:
 
     @cached_property
     def _flat(self) -> dict[str, Any]:
-        return _flat(self.table)
+        return _told(self.table)
 
     def match(self, wanted: Config) -> tuple[str, ...] | None:
         """Return in what it differs from what is wanted; None if it is something else."""
         name = (self.table.get("strategy") or {}).get("name")
         if self.done < wanted.loop.cycles or name != wanted.strategy.name:
             return None
-        found, asked = self._flat, _flat(json.loads(json.dumps(wanted.to_table())))
+        found, asked = self._flat, _told(json.loads(json.dumps(wanted.to_table())))
         told = []
         for key in sorted(found.keys() | asked.keys()):
             here, there = asked.get(key), found.get(key)
             if here == there:
                 continue
-            if key not in _ALIKE:
+            if key not in (*GOING_ON, *FASTER):
                 return None
-            if key not in _SILENT:
-                told.append(f"{key} {_said(there)} instead of {_said(here)}")
+            told.append(f"{key} {_said(there)} instead of {_said(here)}")
         return tuple(told)
 
 
@@ -173,6 +161,11 @@ def _below(folder: Path) -> Iterator[StoredRun]:
             continue  # Damaged, or no run: then it is not what is looked for.
         if isinstance(table, dict) and done:
             yield StoredRun(path.parent, json.loads(json.dumps(completed(table))), done)
+
+
+def _told(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration as one table, without what is not worth telling."""
+    return _flat(without(table, _SILENT))
 
 
 def _flat(table: Mapping[str, Any], where: str = "") -> dict[str, Any]:

@@ -187,7 +187,8 @@ def _readable(loaded: Iterator[Inputs]) -> Iterator[Inputs]:
             reason = (str(error).strip() or "no message").splitlines()[0]
             raise InputError(
                 f"the pool cannot be read ({type(error).__name__}: {reason}): its items must be "
-                "tensors of one shape, or (tensor, label), or dicts of tensors"
+                "tensors of one shape, or (tensor, label), or dicts of tensors; those of several "
+                "lengths take a DataLoader(collate_fn=…) that pads them"
             ) from error
         yield inputs
 

@@ -18,7 +18,7 @@ from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose
 from steepest.scoring.samples import PoolLike, as_samples
 from steepest.scoring.scores import Scores
-from steepest.seeds import SampleId
+from steepest.seeds import SampleId, check_seed
 from steepest.strategies import Scorer, Strategy, Support
 from steepest.tasks.base import Task
 
@@ -66,6 +66,7 @@ def score(
         SteepestError: In one line, if something cannot be used.
     """
     check_model(model)
+    seed = check_seed(seed)
     chosen = as_strategy(strategy, options)
     if not isinstance(chosen, Scorer):
         raise InputError(

@@ -27,7 +27,7 @@ from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose, warn_if_inverted
 from steepest.scoring.samples import PoolLike, Samples, as_samples
 from steepest.scoring.selection import Selection
-from steepest.seeds import SampleId
+from steepest.seeds import SampleId, check_seed
 from steepest.selection import top_k
 from steepest.strategies import Strategy, Support
 from steepest.strategies.choice import checked
@@ -67,13 +67,16 @@ def select(
         labelled: Ids to leave out because they carry a label already.
         subset: Score only a random subset of this size (the paper takes 10 · k).
         seed: Seeds every draw, ties included; draws are keyed by sample id.
-        task: Whose training loss ``expected-gradnorm`` and ``egl`` use; default cross-entropy.
+        task: What logits mean, and whose losses are used: of the prediction alone by
+            ``entropy-gradnorm`` and ``expected-gradnorm``, with a label by ``egl``, ``isal`` and
+            ``ll4al``; default cross-entropy.
         batch_size: Samples in flight; the result does not depend on it.
-        precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` or ``"bf16"``.
+        precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` (GPUs may
+            multiply with ten bits of fraction) or ``"bf16"``.
         device: Where to compute; by default where the model is.
         progress: Whether to show progress.
-        support: What some strategies take beside the model: labels, a committee, the model of
-            the cycle before.
+        support: What some strategies take beside the model: targets of labelled samples, a
+            committee, the model of the cycle before, features; see ``Support``.
 
     Raises:
         InputError: If k is less than 1 or more than there are candidates.
@@ -82,12 +85,13 @@ def select(
     check_model(model)
     samples = as_samples(pool, ids)
     taken = labelled_ids(labelled, support)
-    k = check_k(k, len(samples) - len(taken or ()), subset)
+    free = len(samples) if not taken else sum(i not in taken for i in samples.ids)
+    k = check_k(k, free, subset)
     chosen = as_strategy(strategy, options)
     how = Looking(
         labelled=taken,
         subset=subset,
-        seed=seed,
+        seed=check_seed(seed),
         task=task,
         batch_size=batch_size,
         precision=precision,
@@ -171,6 +175,10 @@ def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401
         number = 0
     if number < 1:
         raise InputError(f"k must be a whole number of at least 1, not {k!r}")
+    if unlabelled < 1:
+        raise InputError(
+            f"k = {k}, but no sample is left to choose: all are labelled, waiting or skipped"
+        )
     if number > unlabelled:
         raise InputError(f"k = {k}, but only {unlabelled} samples can be chosen: lower k")
     if subset is not None and subset >= 1 and number > subset:

@@ -220,11 +220,17 @@ class Scorer(Strategy):
     def _checked(self, batch: Batch) -> Tensor:
         if self.needs != Needs.NOTHING and not self.dense:
             self.check_positions(batch.logits)
-        values = self.score(batch).detach().double().cpu()
+        told = self.score(batch)
+        if not isinstance(told, Tensor):
+            raise InputError(
+                f"strategy {self.name!r} returned a {type(told).__name__} from score: return a "
+                "tensor [N], one score for each sample"
+            )
+        values = told.detach().double().cpu()
         if values.shape != (len(batch),):
             raise InputError(
                 f"strategy {self.name!r} returned shape {list(values.shape)} for {len(batch)} "
-                "samples"
+                f"samples: return a tensor [{len(batch)}], one score for each"
             )
         _check_finite(values, batch.ids)
         if self.needs != Needs.NOTHING:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import is_dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
+from steepest.errors import InputError
 from steepest.gradnorm import losses
+from steepest.own_code import import_own
 from steepest.pool.values import Label
 from steepest.registry import Registry
 
@@ -81,12 +85,15 @@ class Task(Losses, ABC):
         name: The name it is found by.
         headline: The metric that comparisons are about; higher is better.
         per_class: The metric that holds one number for each class.
+        other_metrics: Further metrics that may be compared instead of the headline: one number
+            each, and higher is better.
         classes: The number of classes.
     """
 
     name: ClassVar[str]
     headline: ClassVar[str] = "accuracy"
     per_class: ClassVar[str] = "per_class_accuracy"
+    other_metrics: ClassVar[tuple[str, ...]] = ()
     classes: int
 
     @abstractmethod
@@ -110,5 +117,25 @@ class Task(Losses, ABC):
         """
 
 
-TASKS: Registry[type[Task]] = Registry("task", "steepest.tasks")
-"""Task classes by name."""
+def _import_task(name: str) -> type[Task]:
+    """Import a task of the user's own.
+
+    Raises:
+        InputError: If there is no such class, or it lacks what a task has.
+    """
+    found = import_own("task", name, "package.module:Class")
+    if found is None:
+        module, _, attribute = name.partition(":")
+        raise InputError(f"task {name!r}: {module} has no class {attribute!r}")
+    if not isinstance(found, type) or not issubclass(found, Task):
+        raise InputError(f"task {name!r} is no class that derives from steepest.tasks.Task")
+    if inspect.isabstract(found):
+        lacking = " and ".join(sorted(found.__abstractmethods__))
+        raise InputError(f"task {name!r} has no {lacking}: implement it")
+    if not is_dataclass(found):
+        raise InputError(f"task {name!r} is no dataclass: decorate it with @dataclass(frozen=True)")
+    return found
+
+
+TASKS: Registry[type[Task]] = Registry("task", "steepest.tasks", _import_task)
+"""Task classes by name, and by ``package.module:Class``."""

@@ -31,6 +31,7 @@ class Classification(Task):
     """
 
     name: ClassVar[str] = "classification"
+    other_metrics: ClassVar[tuple[str, ...]] = ("balanced_accuracy",)
 
     classes: int
     label_smoothing: float = 0.0
@@ -48,7 +49,10 @@ class Classification(Task):
         return logits.argmax(dim=1)
 
     def metrics(self, batches: Batches) -> dict[str, Metric]:
-        """Return accuracy, mean cross-entropy and the accuracy within each class.
+        """Return accuracy, balanced accuracy, mean cross-entropy and the accuracy by class.
+
+        Balanced accuracy is the mean of the accuracies within the classes that occur, so that a
+        rare class counts as much as a frequent one.
 
         Args:
             batches: Logits [B, C] and class indices [B].
@@ -68,11 +72,13 @@ class Classification(Task):
         count = total.sum().item()
         if not count:
             raise InputError("there are no samples to measure the predictions on")
-        shares = zip(right.tolist(), total.tolist(), strict=True)
+        pairs = zip(right.tolist(), total.tolist(), strict=True)
+        shares = [r / t if t else None for r, t in pairs]
         return {
             "accuracy": right.sum().item() / count,
+            "balanced_accuracy": mean_of_classes(shares),
             "loss": loss / count,
-            "per_class_accuracy": [r / t if t else None for r, t in shares],
+            "per_class_accuracy": list(shares),
         }
 
     def targets(self, labels: Sequence[Label]) -> Tensor:
@@ -89,3 +95,15 @@ class Classification(Task):
             raise InputError(f"targets are {list(targets.shape)} for {len(logits)} logits")
         if not bool(((targets >= 0) & (targets < self.classes)).all()):
             raise InputError(f"a target is outside 0..{self.classes - 1}")
+
+
+def mean_of_classes(values: Sequence[float | None]) -> float:
+    """Return the mean over the classes that occur; None stands for one that does not.
+
+    Raises:
+        InputError: If none does.
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        raise InputError("no class occurs: there is nothing to take a mean of")
+    return sum(known) / len(known)

@@ -33,6 +33,7 @@ class MultiLabel(Task):
     name: ClassVar[str] = "multi-label"
     headline: ClassVar[str] = "mean_average_precision"
     per_class: ClassVar[str] = "per_class_average_precision"
+    other_metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "exact_match")
 
     classes: int
 

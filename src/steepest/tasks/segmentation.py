@@ -39,6 +39,7 @@ class Segmentation(Task):
     name: ClassVar[str] = "segmentation"
     headline: ClassVar[str] = "miou"
     per_class: ClassVar[str] = "per_class_iou"
+    other_metrics: ClassVar[tuple[str, ...]] = ("pixel_accuracy",)
     ignored: ClassVar[int | None] = IGNORED
 
     classes: int

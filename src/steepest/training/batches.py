@@ -54,8 +54,8 @@ class LabelledImages:
             )
         if self.augment not in (None, CropFlip()) and len(self.images.shape) != 4:
             raise InputError(
-                "augmentations by crops and mirrors are for images, not for volumes: set "
-                "training.augmentation=none"
+                "augmentations by crops and mirrors are for images, not for volumes or features: "
+                "set training.augmentation=none"
             )
 
     def to(self, device: torch.device) -> LabelledImages:

@@ -1,0 +1,97 @@
+"""What a record says of a choice, also of one that is made later than its cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steepest.errors import RunFolderError
+from steepest.experiment.company import Company
+from steepest.experiment.folder import RunFolder
+from steepest.experiment.record import Cost, Record, Wish, added, cost_of
+from steepest.journal import read_journal
+from steepest.pool import Pool
+from steepest.scoring.select import Outcome
+from steepest.seeds import SampleId
+from steepest.strategies import Needs
+from steepest.strategies.base import Strategy
+
+if TYPE_CHECKING:
+    from steepest.experiment.loop import Experiment
+
+SHOWN = 8
+"""How many of the most and least wanted samples a record keeps."""
+
+
+def fields_of(outcome: Outcome | None, members: Cost | None) -> dict[str, Any]:
+    """Return the fields of a record that are about the choice.
+
+    Args:
+        outcome: The choice; None in the last cycle, which makes none.
+        members: What training a committee cost.
+    """
+    if outcome is None:
+        chosen = ("selected", "selected_scores", "wanted", "unwanted")
+        nothing = dict.fromkeys(("regime", "scoring", "auxiliary"))
+        return {"subset": 0, **dict.fromkeys(chosen, ()), **nothing}
+    selection = outcome.selection
+    return {
+        "subset": selection.candidates,
+        "selected": selection.ids,
+        "selected_scores": selection.scores,
+        "wanted": _wishes(selection.ids, selection.scores),
+        "unwanted": _wishes(*zip(*outcome.lowest, strict=True)),
+        "regime": selection.regime,
+        "scoring": cost_of(outcome.choosing),
+        "auxiliary": added(members, cost_of(outcome.preparing)),
+    }
+
+
+def check_longer(experiment: Experiment, out: Path) -> None:
+    """Refuse to let a complete run go on for more cycles where its last choice cannot be made.
+
+    Raises:
+        RunFolderError: If the strategy needs models that the run has not kept.
+    """
+    entries, _ = read_journal(out / "records.jsonl")
+    if not entries or entries[-1].get("selected") or len(entries) >= experiment.config.loop.cycles:
+        return
+    strategy = experiment.strategy
+    plain = type(strategy).make_extra is Strategy.make_extra
+    if strategy.members > 1 or Needs.PREVIOUS in strategy.needs or not plain:
+        raise RunFolderError(
+            f"{out} holds a complete run of {len(entries)} cycles, and {strategy.name} needs more "
+            "models to choose than such a run keeps: it cannot be made longer; choose another --out"
+        )
+
+
+def choose_after_the_end(
+    experiment: Experiment, folder: RunFolder, pool: Pool
+) -> tuple[SampleId, ...]:
+    """Make the choice that the last cycle of a shorter run left out, if there is one.
+
+    It is that of a run that was to be longer from the beginning: weights are kept as they are, and
+    draws depend on seed and cycle alone.
+
+    Returns:
+        The ids that are to be labelled.
+    """
+    records, cycles = folder.records, experiment.config.loop.cycles
+    if not records or records[-1].selected or len(records) >= cycles:
+        return ()
+    last: Record = records[-1]
+    model = experiment.fresh_model(experiment.config.seed)
+    folder.load_model(model, last.cycle)
+    model.to(experiment.device).eval()
+    company = Company(experiment, folder, last.cycle, model)
+    outcome = experiment.select(model, pool, last.cycle, company)
+    record = replace(last, **fields_of(outcome, None))
+    folder.amend(record)
+    return record.selected
+
+
+def _wishes(ids: Sequence[SampleId] = (), scores: Sequence[float] = ()) -> tuple[Wish, ...]:
+    pairs = zip(ids[:SHOWN], scores[:SHOWN], strict=True)
+    return tuple(Wish(id=name, score=value) for name, value in pairs)

@@ -1,0 +1,69 @@
+"""Experiments with models of the user's own: lazy layers, and dropout of their own."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from small import config, essence
+
+from steepest.errors import ConfigError, UnknownNameError
+from steepest.experiment import Experiment
+
+MODULE = """
+from torch import nn
+
+def lazy(classes):
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(classes))
+
+def thinned(classes):
+    body = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU())
+    return nn.Sequential(body, nn.Dropout(0.3), nn.Linear(8, classes))
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "own_models.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("own_models", None)
+
+
+def small(model, **changes):
+    return config(model__name=f"own_models:{model}", training__epochs=1, **changes)
+
+
+@pytest.mark.parametrize("start", ["cold", "warm", "shrink-perturb"])
+def test_lazy_layers_get_their_weights_by_the_seed(own, start):
+    chosen = small("lazy", loop__init=start, strategy__name="margin")
+    first = Experiment(chosen, own / "a").run()
+    stopped = Experiment(chosen, own / "b")
+    stopped.run(until=1)
+    assert essence(first) == essence(Experiment(chosen, own / "b").run())
+    other = Experiment(small("lazy", seed=4, loop__init=start, strategy__name="margin"), own / "c")
+    assert other.run(until=1)[0].model != first[0].model
+
+
+def test_weights_of_a_file_reach_lazy_layers(own):
+    chosen = small("lazy", strategy__name="margin")
+    Experiment(chosen, own / "a").run(until=1)
+    weights = own / "a" / "weights" / "cycle-000.safetensors"
+    again = small("lazy", strategy__name="margin", model__weights=str(weights))
+    models = [Experiment(again, own / "b").fresh_model(seed) for seed in (1, 2)]
+    assert models[0][1].weight.equal(models[1][1].weight)
+
+
+@pytest.mark.parametrize("name", ["bald", "mc-dropout"])
+def test_a_model_that_takes_no_dropout_says_how_to_use_its_own(own, name):
+    with pytest.raises(ConfigError, match=r"takes no option 'dropout'.*placement=given"):
+        Experiment(small("thinned", strategy__name=name), own / "a")
+    given = {"strategy__name": name, "strategy__options": {"placement": "given", "draws": 3}}
+    assert len(Experiment(small("thinned", **given), own / "a").run(until=1)) == 1
+
+
+def test_an_option_of_the_user_that_a_factory_lacks_is_named_as_before(own):
+    with pytest.raises(UnknownNameError, match="option of model 'own_models:thinned' 'width'"):
+        Experiment(
+            small("thinned", strategy__name="margin", model__options={"width": 3}), own / "a"
+        )
