@@ -23,7 +23,7 @@ NAME = "label"
 HELP = "label a folder of images on a local page"
 
 _LOOPBACK = "127.0.0.1"
-_WEIGHTS = (".safetensors", ".pt", ".pth")
+_UNSET = "none"
 _MOST_KINDS = 5
 _PARTS = ("fastapi", "jinja2", "python_multipart", "uvicorn")
 
@@ -42,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="labels to begin with: .csv, .jsonl, or a folder with a folder for each class",
+    )
+    parser.add_argument(
+        "--known-only",
+        action="store_true",
+        help="of --labels, pass over images that are not in the folder",
     )
     parser.add_argument(
         "--project", type=Path, metavar="DIR", help="where labels are kept (default: DIR/.steepest)"
@@ -83,7 +88,8 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="any other setting of the project, such as lease_seconds=300; may be repeated",
+        help="any other setting of the project, such as lease_seconds=300, or weights=none to take "
+        "one back; may be repeated",
     )
 
 
@@ -118,6 +124,11 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--port", type=int, metavar="N", help="the port (default: 8433, or any that is free)"
     )
+    group.add_argument(
+        "--new-token",
+        action="store_true",
+        help="make a new address; the one of earlier starts lets nobody in any more",
+    )
     group.add_argument("--no-browser", action="store_true", help="open no browser")
 
 
@@ -127,9 +138,12 @@ def execute(arguments: argparse.Namespace) -> int:
     from steepest.labelling.exchange.folder import read_names
     from steepest.labelling.project import Project
     from steepest.labelling.web.server import listen, serve
+    from steepest.labelling.web.token_file import keep_token
 
     host = arguments.host or _LOOPBACK
     _warn_of_strangers(host)
+    if arguments.known_only and arguments.labels is None:
+        raise InputError("--known-only says what to take of --labels FILE; give both")
     classes = [name for name in read_names(arguments.classes) if name]
     place = arguments.project or arguments.photos / ".steepest"
     settings = _settings_of(arguments, place)
@@ -142,9 +156,11 @@ def execute(arguments: argparse.Namespace) -> int:
             arguments.photos, classes, folder=arguments.project, settings=settings
         ) as project,
     ):
+        token = keep_token(project.folder, new=arguments.new_token)
         _prepare(project, arguments)
         serve(
             project,
+            token=token,
             host=host,
             listener=listener,
             name=arguments.name,
@@ -182,6 +198,7 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     """Return the settings of the project, changed as the arguments say."""
     from steepest.labelling.project.settings import Settings, load_settings, merge_settings
     from steepest.labelling.project.store import FILE_NAME, Store
+    from steepest.models.checkpoint import WEIGHT_SUFFIXES
     from steepest.tables import from_table, to_table
 
     given: dict[str, Any] = pairs(arguments.settings)
@@ -189,7 +206,9 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
         value = getattr(arguments, field.name, None)
         if value is not None:
             given[field.name] = value
-    if str(given.get("model", "")).endswith(_WEIGHTS):
+        if given.get(field.name) == _UNSET and str(field.type).endswith("| None"):
+            given[field.name] = None
+    if str(given.get("model", "")).lower().endswith(WEIGHT_SUFFIXES):
         given.setdefault("weights", given.pop("model"))
     if given.get("weights"):
         given["weights"] = str(Path(str(given["weights"])).absolute())
@@ -242,11 +261,19 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
         more = ", …" if len(found.others) > _MOST_KINDS else ""
         print(f"other files, passed over: {kinds}{more}")
     if arguments.labels is not None:
-        report = project.import_labels(arguments.labels)
-        conflicts = len(report.conflicts)
-        differ = f", {conflicts} differ from what is there and were left out" if conflicts else ""
-        print(f"{arguments.labels}: {report.added} labels added{differ}")
+        _take_labels(project, arguments.labels, known_only=arguments.known_only)
 
 
-def _announce(address: str) -> None:
-    print(f"Label at {address}\nCtrl-C ends; every answer is kept as it is given.", flush=True)
+def _take_labels(project: Project, path: Path, *, known_only: bool) -> None:
+    report = project.import_labels(path, known_only=known_only)
+    said = f"{path}: {report.added} labels added"
+    if report.conflicts:
+        said += f", {len(report.conflicts)} differ from what is there and were left out"
+    if report.passed_over:
+        said += f", {report.passed_over} of images that are not here were passed over"
+    print(said)
+
+
+def _announce(addresses: Sequence[str]) -> None:
+    print("Label at " + "\n      or ".join(addresses))
+    print("Ctrl-C ends; every answer is kept as it is given.", flush=True)

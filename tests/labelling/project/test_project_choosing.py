@@ -24,8 +24,8 @@ def test_every_part_of_a_batch_has_its_share_of_random_draws():
     assert [n for n, pick in enumerate(mixed) if pick.score is None] == [4, 9, 14, 19]
     assert len(interleave([], test, 0.2)) == 4
     assert interleave(learn, [], 0.2) == learn
-    assert split_sizes(10, 0.2) == (16, 4)
-    assert split_sizes(10, 0.0) == (20, 0)
+    assert split_sizes(20, 0.2) == (16, 4)
+    assert split_sizes(20, 0.0) == (20, 0)
 
 
 def test_a_spread_has_the_middle_of_each_cluster():

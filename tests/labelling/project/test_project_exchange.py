@@ -7,7 +7,6 @@ import pytest
 from small_project import CLASSES, make_names, make_photos, open_project, truth
 
 from steepest.errors import InputError
-from steepest.labelling.project import importing
 
 
 @pytest.fixture
@@ -217,20 +216,44 @@ def test_the_mark_that_some_programs_put_first_is_passed_over(tmp_path, photos):
         assert project.import_labels(tmp_path / "a.jsonl").added == 1
 
 
-def test_people_can_answer_while_a_large_file_is_read(tmp_path, photos, monkeypatch):
-    (tmp_path / "a.csv").write_text("id,label\nred-003.png,red\ngreen-001.png,green\n")
+def test_people_can_answer_while_a_large_file_is_read(photos):
     with open_project(photos) as project:
-        read = importing.read_labels
 
-        def read_slowly(*args):
-            for row in read(*args):
+        def read_slowly(_classes):
+            for number, colour in ((3, "red"), (1, "green")):
                 other = sqlite3.connect(project.store.path, timeout=0)
                 other.execute("BEGIN IMMEDIATE")  # refused if the file is being written to
                 other.close()
-                yield row
+                yield f"line {number}", f"{colour}-00{number}.png", [colour]
             project.queue.answer("ann", "red-003.png", ["blue"])
 
-        monkeypatch.setattr(importing, "read_labels", read_slowly)
-        report = project.import_labels(tmp_path / "a.csv")
+        report = project.import_given(read_slowly)
         assert (report.added, [c.sample for c in report.conflicts]) == (1, ["red-003.png"])
         assert project.queue.label_of("red-003.png").labels == ("blue",)
+
+
+def test_labels_of_images_that_are_gone_are_passed_over_if_asked_for(tmp_path, photos):
+    out = tmp_path / "a.csv"
+    with open_project(photos) as project:
+        for state in project.queue.samples():
+            project.queue.answer("ann", state.sample, [truth(state.sample)])
+        (photos / "green-001.png").unlink()
+        (photos / "blue-002.png").unlink()
+        project.rescan()
+        assert project.export_labels(out).samples == 6
+    with open_project(photos, folder=tmp_path / "second") as project:
+        with pytest.raises(InputError, match=r"and 1 more .*: no sample .* say known only"):
+            project.import_labels(out)
+        report = project.import_labels(out, known_only=True)
+        assert (report.added, report.passed_over, report.conflicts) == (4, 2, ())
+        again = project.import_labels(out, known_only=True)
+        assert (again.added, again.unchanged, again.passed_over) == (0, 4, 2)
+
+
+def test_of_known_images_everything_must_be_right(tmp_path, photos):
+    table = tmp_path / "a.csv"
+    table.write_text("id,label\ngone.png,violet\ngreen-001.png,violet\n")
+    with open_project(photos) as project:
+        with pytest.raises(InputError, match="line 3: unknown class 'violet'"):
+            project.import_labels(table, known_only=True)
+        assert project.progress().labelled == 0

@@ -15,7 +15,7 @@ from PIL import Image
 from small_project import make_photos, open_project
 
 from steepest.errors import DataError, InputError
-from steepest.labelling.project import decoding
+from steepest.labelling.project import decoding, large_images
 from steepest.labelling.project import pictures as pictures_module
 from steepest.labelling.project.decoding import read_picture, read_square
 from steepest.labelling.project.pictures import trim
@@ -98,6 +98,7 @@ def test_a_file_that_is_gone_is_missing_and_not_unreadable(tmp_path):
 
 def test_decompression_bombs_are_refused_before_they_are_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(decoding, "MOST_PIXELS", 1000)
+    monkeypatch.setattr(large_images, "MOST_PIXELS", 1000)
     Image.new("L", (40, 30)).save(tmp_path / "bomb.png")
     with pytest.raises(DataError, match="40x30 pixels are more than 1000"):
         read_picture(tmp_path / "bomb.png", 64)

@@ -24,8 +24,8 @@ def photos(tmp_path):
     return draw_shapes(tmp_path / "photos", 6)
 
 
-def upload(client, name, data):
-    return client.post("/import", files={"file": (name, data)})
+def upload(client, name, data, **form):
+    return client.post("/import", files={"file": (name, data)}, data=form)
 
 
 def zipped(*names):
@@ -193,6 +193,27 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_line(photos, name, data):
         assert str(project.folder) not in answer.text
         assert project.progress().labelled == 0
         assert leftovers(project) == []
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "zip"])
+def test_images_that_are_not_here_are_passed_over_if_asked_for(photos, kind):
+    with open_pages(photos) as (project, client):
+        sample = project.queue.samples()[0].sample
+        lines = [json.dumps({"id": name, "label": "cat"}) for name in (sample, "gone.png")]
+        data = {
+            "csv": f"id,label\n{sample},cat\ngone.png,cat\n".encode(),
+            "jsonl": "\n".join(lines).encode(),
+            "zip": zipped(f"cat/{sample}", "cat/gone.png"),
+        }[kind]
+        refusal = upload(client, f"mine.{kind}", data)
+        assert refusal.status_code == 400
+        assert "say known only to pass over such images" in refusal.text
+        assert project.progress().labelled == 0
+        assert 'name="known_only"' in client.get("/files").text
+        said = upload(client, f"mine.{kind}", data, known_only="true").text
+        assert "1 added, 0 there already, 1 of images that are not here were passed over." in said
+        assert project.queue.label_of(sample).labels == ("cat",)
+        assert "passed over" not in upload(client, "a.zip", zipped(f"cat/{sample}")).text
 
 
 def test_lists_come_page_by_page(tmp_path):

@@ -260,3 +260,15 @@ def test_a_stranger_cannot_answer(photos):
         answer = stranger(client).post("/answer", data=form, headers={"x-steepest": "1"})
         assert answer.status_code == 403
         assert project.progress().labelled == 0
+
+
+def test_every_page_has_one_heading_of_the_first_rank(photos):
+    with open_pages(photos) as (project, client):
+        sample = project.queue.samples()[0].sample
+        assert '<h1 class="unseen">Label</h1>' in client.get("/").text
+        pages = ("grid", "progress", "review", "history", "images", "files")
+        for address in ("/", *(f"/{page}" for page in pages), f"/sample?sample={sample}"):
+            assert client.get(address).text.count("<h1") == 1
+        for state in project.queue.samples():
+            project.queue.answer("ann", state.sample, ["dog"])
+        assert client.get("/").text.count("<h1") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections import Counter
@@ -147,19 +148,51 @@ def test_ctrl_c_while_training_ends_both_and_says_where_labels_are(tmp_path):
     assert os.path.exists(photos / ".steepest" / "labels.sqlite")  # noqa: PTH110
 
 
-def test_the_token_is_said_once_and_never_in_errors_or_on_disk(tmp_path):
+def test_the_token_is_said_once_and_never_in_errors_or_in_any_other_file(tmp_path):
     photos = draw_shapes(tmp_path / "photos", 5)
     with LabelServer(photos, *CLASSES) as server:
         token = server.url.partition("token=")[2]
         person = server.person("ann")
+        work(person, [], 3)
         for address in ("/nowhere", "/picture?sample=x", "/?token=wrong", f"/task?token={token}"):
             person.client.get(address)
+        for kind in ("csv", "jsonl", "zip", "sqlite"):
+            given = person.client.get(f"/export/{kind}").raise_for_status().content
+            assert token.encode() not in given
         raw = httpx.get(server.base + "/", headers={"host": "evil.example"})
         assert raw.status_code == 403
         _, out, problems = server.end()
     assert len(token) >= 40
     assert "".join(server.said).count(token) == 1
     assert token not in out + problems
-    for path in (photos / ".steepest").rglob("*"):
-        if path.is_file():
-            assert token.encode() not in path.read_bytes()
+    files = [path for path in (photos / ".steepest").rglob("*") if path.is_file()]
+    assert [path.name for path in files if token.encode() in path.read_bytes()] == ["token"]
+    assert (photos / ".steepest" / "token").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_address_holds_over_starts_until_a_new_one_is_asked_for(tmp_path):
+    photos = draw_shapes(tmp_path / "photos", 5)
+    tokens = []
+    for options in (CLASSES, (), ("--new-token",)):
+        with LabelServer(photos, *options) as server:
+            tokens.append(server.url.partition("token=")[2])
+            old = httpx.get(f"{server.base}/?token={tokens[0]}")
+            assert old.status_code == (403 if "--new-token" in options else 303)
+            server.person("ann")
+            server.end()
+    assert tokens[0] == tokens[1] != tokens[2]
+
+
+def test_a_server_for_others_says_all_its_addresses(tmp_path):
+    photos = draw_shapes(tmp_path / "photos", 3)
+    with LabelServer(photos, *CLASSES, "--host", "0.0.0.0") as server:
+        said = [line.split()[-1] for line in server.said if "/?token=" in line]
+        assert said[0] == server.url
+        port, token = server.url.rsplit(":", 1)[1].split("/?token=")
+        assert said[-1] == f"http://{socket.gethostname()}:{port}/?token={token}"
+        here = f"http://127.0.0.1:{port}/?token={token}"
+        name = f"{socket.gethostname().partition('.')[0]}.local:{port}"
+        for host, status in ((name, 303), (name.replace(".local", ".evil.example"), 403)):
+            assert httpx.get(here, headers={"host": host}).status_code == status
+        _, _, problems = server.end()
+    assert "can be reached from other machines" in problems

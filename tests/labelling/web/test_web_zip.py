@@ -15,7 +15,7 @@ from web_pages import open_pages
 from steepest.errors import SkippedFilesWarning
 from steepest.labelling.project import Project
 from steepest.labelling.web import folder_zip
-from steepest.labelling.web.folder_zip import stream_folders
+from steepest.labelling.web.folder_zip import read_folders, stream_folders
 
 
 def test_an_undo_during_a_download_drops_no_other_image(tmp_path, monkeypatch):
@@ -92,9 +92,47 @@ def test_a_zip_file_with_a_list_of_what_is_not_in_it_comes_in_again(failing, tmp
     with Project.open(
         photos, ["cat", "dog"], folder=tmp_path / "second", background=False
     ) as project:
-        folder_zip.write_as_lines(io.BytesIO(given), tmp_path / "labels.jsonl")
-        assert project.import_labels(tmp_path / "labels.jsonl").added == 3
+        report = project.import_given(lambda names: read_folders(io.BytesIO(given), "a.zip", names))
+        assert report.added == 3
         assert project.queue.label_of(broken).labels is None
+
+
+def zip_of(*names):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"never read")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["wolf/{}"], "mine.zip, wolf/{}: unknown class 'wolf'"),
+        (["cat/x.png", "dog/y.png"], "mine.zip, cat/x.png, and 1 more (dog/y.png): no sample"),
+        (["cat/{}", "dog/{}"], "mine.zip, dog/{}: '{}' has another label in mine.zip, cat/{}"),
+        (["{}"], "mine.zip, {}: it is in no folder"),
+        (["notes.txt"], "mine.zip: no image in the folders"),
+    ],
+)
+def test_a_mistake_in_a_zip_file_names_the_file_in_it(tmp_path, names, said):
+    photos = draw_shapes(tmp_path / "photos", 2)
+    with open_pages(photos) as (project, client):
+        sample = project.queue.samples()[0].sample
+        data = zip_of(*(name.format(sample) for name in names))
+        answer = client.post("/import", files={"file": ("mine.zip", data)})
+    assert answer.status_code == 400
+    assert answer.text.startswith(said.replace("{}", sample))
+    assert "line" not in answer.text
+
+
+def test_an_image_in_two_folders_has_two_classes_where_that_is_allowed(tmp_path):
+    photos = draw_shapes(tmp_path / "photos", 2)
+    with open_pages(photos, multi_label=True) as (project, client):
+        sample = project.queue.samples()[0].sample
+        data = zip_of(f"cat/{sample}", f"owl/{sample}", f"__MACOSX/{sample}", f"dog/.{sample}")
+        assert "1 added" in client.post("/import", files={"file": ("mine.zip", data)}).text
+        assert project.queue.label_of(sample).labels == ("cat", "owl")
 
 
 def test_large_images_go_through_a_file_that_is_not_left_behind(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from steepest.errors import InputError
 from steepest.labelling.project.cheap_features import SIDE, Features, describe
 from steepest.labelling.project.learning import Learnt, see_features
 from steepest.labelling.project.picking import (
@@ -18,7 +19,9 @@ from steepest.labelling.project.picking import (
     split_sizes,
 )
 from steepest.labelling.project.predictions import pack
+from steepest.labelling.project.reserve import size_reserve
 from steepest.labelling.project.round import Round
+from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.spread import choose_spread
 from steepest.labelling.project.squares import most_samples
 from steepest.scoring.looking import Looking, as_strategy
@@ -27,10 +30,14 @@ from steepest.scoring.samples import as_samples
 from steepest.scoring.select import choose_from
 from steepest.scoring.selection import Selection
 from steepest.selection import random_subset
+from steepest.strategies import Strategy
 from steepest.training.augment import normalise
 
 SPREAD = "spread"
 """What is said to have picked samples before there is a model."""
+
+_LEAST_FACTOR = 4
+"""As many candidates are scored for each pick, however long the reserve is."""
 
 Entry = tuple[int, str]
 """An image's number and its id."""
@@ -43,9 +50,8 @@ def pick_by_model(this: Round, learnt: Learnt) -> tuple[list[Candidate], str | N
         Both, mixed, and what is to be said about the strategy's regime.
     """
     settings = this.settings
-    k, draws = split_sizes(settings.batch_size, settings.validation_share)
-    pool, drawn = _list_both(this, draws)
-    most = min(settings.subset_factor * k, most_samples(settings.side))
+    k, pool, drawn = _list_both(this)
+    most = min(count_scored(settings, k), most_samples(settings.side))
     pool = _draw(this, pool, most, "candidates")
     chosen, remark = _choose(this, learnt, pool, k)
     places, squares = this.read([sample for _, sample in drawn])
@@ -56,11 +62,38 @@ def pick_by_model(this: Round, learnt: Learnt) -> tuple[list[Candidate], str | N
     return interleave(chosen, tests, settings.validation_share), remark
 
 
+def split_picks(settings: Settings, reserve: int) -> tuple[int, int]:
+    """Return how many to choose and how many to draw, for a batch and its reserve.
+
+    A strategy that refuses so many at once has no more than a batch in reserve.
+    """
+    k, draws = split_sizes(settings.batch_size + reserve, settings.validation_share)
+    try:
+        for name in filter(None, (settings.strategy, settings.weak_strategy)):
+            _strategy_of(settings, name).check_k(k)
+    except InputError:
+        return _split_usual(settings)
+    return k, draws
+
+
+def _split_usual(settings: Settings) -> tuple[int, int]:
+    return split_sizes(2 * settings.batch_size, settings.validation_share)
+
+
+def count_scored(settings: Settings, k: int) -> int:
+    """Return how many candidates are scored to choose k of them.
+
+    A long reserve has its weakest picks last, and is there to save time: it is chosen from fewer.
+    """
+    usual, _ = _split_usual(settings)
+    factor = settings.subset_factor
+    return max(factor * min(usual, k), min(factor, _LEAST_FACTOR) * k)
+
+
 def pick_spread(this: Round) -> list[Candidate]:
     """Choose typical samples that differ from each other, and draw samples to test on."""
     settings = this.settings
-    k, draws = split_sizes(settings.batch_size, settings.validation_share)
-    pool, drawn = _list_both(this, draws)
+    k, pool, drawn = _list_both(this)
     pool = _draw(this, pool, max(k, settings.cold_start_images), "cold start")
     places, features = _look(this, [sample for _, sample in pool])
     rows = choose_spread(features, k, this.seed)
@@ -81,10 +114,14 @@ def _look(this: Round, ids: Sequence[str]) -> tuple[list[int], Features]:
     return places, see_features(squares, settings, len(this.classes.names))
 
 
-def _list_both(this: Round, draws: int) -> tuple[list[Entry], list[Entry]]:
+def _list_both(this: Round) -> tuple[int, list[Entry], list[Entry]]:
+    """Return how many to choose, what from, and what is drawn; all as of one moment."""
+    settings = this.settings
     with this.store.reading() as connection:
+        reserve = size_reserve(connection, settings.batch_size)
+        k, draws = split_picks(settings, reserve)
         pool = list_candidates(connection, held_out=False)
-        return pool, list_candidates(connection, held_out=True, limit=draws)
+        return k, pool, list_candidates(connection, held_out=True, limit=draws)
 
 
 def _draw(this: Round, pool: list[Entry], most: int, purpose: str) -> list[Entry]:
@@ -119,14 +156,17 @@ def _select(
     this: Round, learnt: Learnt, pixels: _Inputs, k: int, strategy: str
 ) -> tuple[Selection, str | None]:
     """Return the choice, and what to say if the most uncertain samples come last in it."""
-    settings = this.settings
-    options = settings.strategy_options if strategy == settings.strategy else None
-    chosen = as_strategy(strategy, options)
+    chosen = _strategy_of(this.settings, strategy)
     how = Looking(seed=this.seed, task=learnt.task, progress=this.progress)
     # Not ``select``: what that would warn of is shown on the page.
     outcome = choose_from(learnt.model, as_samples(pixels), min(k, len(pixels)), chosen, how)
     picked = outcome.selection
     return picked, describe_inversion(picked.regime, chosen)
+
+
+def _strategy_of(settings: Settings, name: str) -> Strategy:
+    options = settings.strategy_options if name == settings.strategy else None
+    return as_strategy(name, options)
 
 
 class _Inputs(Dataset[Tensor]):

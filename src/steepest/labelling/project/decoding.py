@@ -13,19 +13,14 @@ import numpy.typing as npt
 
 from steepest.datasets.pixels import explain_damage, to_eight_bits
 from steepest.errors import DataError
+from steepest.labelling.project.large_images import MOST_PIXELS, open_image, shrink
 from steepest.labelling.project.passing import explain_passing
 from steepest.labelling.project.quiet import QUIET
 
 if TYPE_CHECKING:  # Pillow is imported by the first picture
     from PIL import Image
 
-MOST_PIXELS = 89_478_485
-"""Pillow's own limit from which on it suspects a decompression bomb."""
-
 _MOST_ARRAY_BYTES = 1 << 30
-_FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "TIFF")
-"""What is decoded; other formats may start programs, or hide behind a harmless name."""
-
 _PLAIN_MODES = frozenset({"L", "RGB", "RGBA"})
 """Kinds of pixels that may be made smaller before anything else is done with them."""
 
@@ -81,13 +76,8 @@ def read_square(path: Path, side: int) -> npt.NDArray[np.uint8]:
 def _read_image(path: Path, side: int) -> Image.Image:
     from PIL import Image, ImageOps
 
-    with Image.open(path, formats=_FORMATS) as image:
-        if image.width * image.height > MOST_PIXELS:
-            raise DataError(
-                f"{path.name}: {image.width}x{image.height} pixels are more than {MOST_PIXELS}"
-            )
-        # JPEG files can be decoded at a half, a quarter or an eighth at a fraction of the cost.
-        image.draft(None, (side, side))
+    with open_image(path) as image:
+        shrink(image, side, path.name)
         if image.mode in _PLAIN_MODES:
             # At once: every further step would hold a copy of the whole.
             image.thumbnail((side, side))

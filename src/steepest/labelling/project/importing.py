@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from steepest.errors import InputError
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.history import find_image
-from steepest.labelling.project.label_files import Given, choose_format, read_labels
+from steepest.labelling.project.label_files import Given
 from steepest.labelling.project.records import Labels
 from steepest.labelling.project.resolve import IMPORTED_BY, refresh
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 
+GivenBy = Callable[[ClassList], Iterable[Given]]
+"""Yields what a file says; how several classes are written depends on those that are known."""
+
 _MOST_PLACES = 5
+_REMEDY = "say known only to pass over such images"
 
 
 @dataclass(frozen=True)
@@ -44,48 +47,60 @@ class ImportReport:
         added: Labels that are new.
         unchanged: Labels that were there already.
         conflicts: Labels that differ from what is there.
+        passed_over: Labels of images that are not in the project.
     """
 
     added: int
     unchanged: int
     conflicts: tuple[Conflict, ...]
+    passed_over: int = 0
 
 
 def import_labels(
-    store: Store, photos: Path, settings: Settings, path: Path, kind: str | None, now: float
+    store: Store, settings: Settings, given: GivenBy, now: float, *, known_only: bool = False
 ) -> ImportReport:
     """Take labels for samples that have none yet; doing so twice changes nothing.
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
         settings: What holds now.
-        path: The file or folder.
-        kind: Its format; None goes by its name.
+        given: Yields what a file says, told the classes that are known.
         now: What time it is.
+        known_only: Whether to pass over samples that are not known.
 
     Raises:
         InputError: If the file cannot be read, or a sample or class is not known; says the line.
     """
-    chosen = choose_format(path, kind)
     # People go on answering while a large file is read. Images and classes are never removed, so
     # that what was found then is there when it is applied.
     with store.reading() as connection:
         classes = ClassList.load(connection, multi_label=settings.multi_label)
-        wanted = _check(connection, read_labels(path, chosen, photos, classes), classes)
+        wanted, passed_over = _check(connection, given(classes), classes, known_only=known_only)
     with store.writing() as connection:
-        return _apply(connection, wanted, classes, settings, now)
+        report = _apply(connection, wanted, classes, settings, now)
+    return replace(report, passed_over=passed_over)
 
 
 def _check(
-    connection: sqlite3.Connection, given: Iterator[Given], classes: ClassList
-) -> dict[str, tuple[str, str]]:
-    """Return each sample's label as the store keeps it, and where it stands."""
+    connection: sqlite3.Connection,
+    given: Iterable[Given],
+    classes: ClassList,
+    *,
+    known_only: bool,
+) -> tuple[dict[str, tuple[str, str]], int]:
+    """Return each sample's label as the store keeps it with its place, and how many are strange."""
     wanted: dict[str, tuple[str, str]] = {}
     wrong: list[tuple[str, str]] = []
+    strange: set[str] = set()
     for where, sample, labels in given:
         try:
             find_image(connection, sample)
+        except InputError as error:
+            strange.add(sample)
+            if not known_only:
+                wrong.append((where, f"{error}; {_REMEDY}"))
+            continue
+        try:
             text = classes.encode(labels)
         except InputError as error:
             wrong.append((where, str(error)))
@@ -95,7 +110,7 @@ def _check(
             wrong.append((where, f"{sample!r} has another label in {elsewhere}"))
     if wrong:
         raise InputError(_explain(wrong))
-    return wanted
+    return wanted, len(strange)
 
 
 def _explain(wrong: Sequence[tuple[str, str]]) -> str:

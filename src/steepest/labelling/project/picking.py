@@ -9,9 +9,6 @@ from dataclasses import dataclass
 VALIDATION = "validation"
 """What is said to have picked the random draws that are never trained on."""
 
-RESERVE = 2
-"""As many times the batch are picked, so that nobody waits while the next model is trained."""
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -44,9 +41,8 @@ def interleave(
     return mixed
 
 
-def split_sizes(batch_size: int, share: float) -> tuple[int, int]:
-    """Return how many to choose and how many to draw, with the reserve."""
-    total = RESERVE * batch_size
+def split_sizes(total: int, share: float) -> tuple[int, int]:
+    """Return how many of so many picks to choose, and how many to draw."""
     drawn = int(total * share)
     return total - drawn, drawn
 

@@ -13,11 +13,11 @@ from steepest.files import write_atomically
 from steepest.labelling.project.classes import ClassList, add_class, rename_class
 from steepest.labelling.project.exporting import ExportReport, export_labels, list_labels
 from steepest.labelling.project.history import CONDITIONS
-from steepest.labelling.project.importing import ImportReport, import_labels
+from steepest.labelling.project.importing import GivenBy, ImportReport, import_labels
+from steepest.labelling.project.label_files import choose_format, read_labels
 from steepest.labelling.project.listing import Scan, scan
 from steepest.labelling.project.photos_note import PHOTOS_NAME, check_photos
 from steepest.labelling.project.pictures import Pictures
-from steepest.labelling.project.predictions import unpack
 from steepest.labelling.project.queue import Queue
 from steepest.labelling.project.readiness import why_no_model
 from steepest.labelling.project.records import Batch, Counts, Labels, Pick, Training
@@ -31,7 +31,7 @@ from steepest.labelling.project.settings import (
 )
 from steepest.labelling.project.store import FILE_NAME, Store
 from steepest.labelling.project.trainer import Trainer
-from steepest.labelling.project.trainings import latest_batch, list_trainings
+from steepest.labelling.project.trainings import latest_batch, list_picks, list_trainings
 from steepest.pool.lock import FileLock
 
 FOLDER_NAME = ".steepest"
@@ -111,7 +111,7 @@ class Project:
             settings.check_names()
         if folder is not None:
             check_photos(place / PHOTOS_NAME, photos)
-        lock = FileLock(place / "project")
+        lock = FileLock(place / "project", shown=place)
         store: Store | None = None
         try:
             store = Store(place / FILE_NAME)
@@ -230,36 +230,43 @@ class Project:
         """Return what was picked together, best first; None is the latest batch."""
         with self.store.reading() as connection:
             classes = ClassList.load(connection, multi_label=self._settings.multi_label)
-            rows = connection.execute(
-                """SELECT p.*, i.id FROM picks p JOIN images i ON i.number = p.image
-                WHERE p.batch = ifnull(?, (SELECT max(number) FROM batches)) ORDER BY p.rank""",
-                (batch,),
-            ).fetchall()
-        return [
-            Pick(
-                row["batch"],
-                row["rank"],
-                row["id"],
-                row["score"],
-                row["strategy"],
-                unpack(row["predicted"], classes),
-            )
-            for row in rows
-        ]
+            return list_picks(connection, classes, batch)
 
     def import_labels(
         self,
         path: Path | str,
         *,
         format: str | None = None,  # noqa: A002 - what users call it
+        known_only: bool = False,
     ) -> ImportReport:
         """Take labels from a CSV or JSONL file or from folders of classes, all or none.
+
+        Args:
+            path: The file or folder.
+            format: What it is; None goes by its name.
+            known_only: Whether to pass over samples that are not known.
 
         Raises:
             InputError: If a sample or class is not known; says the line.
         """
+        path, photos = Path(path), self.photos
+        chosen = choose_format(path, format)
+        return self.import_given(
+            lambda classes: read_labels(path, chosen, photos, classes), known_only=known_only
+        )
+
+    def import_given(self, given: GivenBy, *, known_only: bool = False) -> ImportReport:
+        """Take labels from what yields them, all or none.
+
+        Args:
+            given: Yields places, samples and names of classes, told the classes that are known.
+            known_only: Whether to pass over samples that are not known.
+
+        Raises:
+            InputError: If a sample or class is not known; says the place.
+        """
         report = import_labels(
-            self.store, self.photos, self._settings, Path(path), format, self._clock()
+            self.store, self._settings, given, self._clock(), known_only=known_only
         )
         if report.added:
             self.trainer.consider("labels were imported")

@@ -45,7 +45,8 @@ class Settings:
         augmentation: What happens to images in training.
         mean: Per channel, on the 0..1 scale; None measures it.
         std: Per channel, on the same scale.
-        subset_factor: As many times the batch are scored.
+        subset_factor: How many candidates are scored for each pick; down to 4 of them where the
+            reserve of picks is long.
         cold_start_images: How many images are looked at before there is a model.
         folds: Further models, each without a part of the labels, that look for wrong labels.
         device: Where to compute.

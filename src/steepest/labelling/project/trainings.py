@@ -7,7 +7,9 @@ import math
 import sqlite3
 from dataclasses import dataclass
 
-from steepest.labelling.project.records import Batch, Training
+from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.predictions import unpack
+from steepest.labelling.project.records import Batch, Pick, Training
 
 AGAIN = "again, after the process was ended"
 """Why a training is asked for that did not come to its end."""
@@ -141,6 +143,26 @@ def latest_batch(connection: sqlite3.Connection) -> Batch | None:
         (row["number"],),
     ).fetchone()[0]
     return Batch(finished=min(finished, row["size"]), **dict(row))
+
+
+def list_picks(connection: sqlite3.Connection, classes: ClassList, batch: int | None) -> list[Pick]:
+    """Return what was picked together, best first; None is the latest batch."""
+    rows = connection.execute(
+        """SELECT p.*, i.id FROM picks p JOIN images i ON i.number = p.image
+        WHERE p.batch = ifnull(?, (SELECT max(number) FROM batches)) ORDER BY p.rank""",
+        (batch,),
+    ).fetchall()
+    return [
+        Pick(
+            row["batch"],
+            row["rank"],
+            row["id"],
+            row["score"],
+            row["strategy"],
+            unpack(row["predicted"], classes),
+        )
+        for row in rows
+    ]
 
 
 def is_due(connection: sqlite3.Connection, batch_size: int, now: float = math.inf) -> bool:

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Annotated, BinaryIO, Literal
 
-from fastapi import APIRouter, File, UploadFile
+from fastapi import APIRouter, File, Form, UploadFile
 from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from starlette.background import BackgroundTask
 
@@ -16,7 +16,7 @@ from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import ImportReport
 from steepest.labelling.project.exporting import label_text
 from steepest.labelling.project.store import FILE_NAME
-from steepest.labelling.web.folder_zip import stream_folders, write_as_lines
+from steepest.labelling.web.folder_zip import read_folders, stream_folders
 from steepest.labelling.web.kept import show_after_saving
 from steepest.labelling.web.room import Annotator, Here, Room
 
@@ -65,13 +65,24 @@ def _copy_of_project(room: Room) -> Response:
 
 
 @router.post("/import")
-def take_in(room: Here, who: Annotator, file: Annotated[UploadFile, File()]) -> Response:
+def take_in(
+    room: Here,
+    who: Annotator,
+    file: Annotated[UploadFile, File()],
+    known_only: Annotated[bool, Form()] = False,
+) -> Response:
     """Take labels from a file: all of them, or none if one cannot be understood."""
     name = PurePosixPath((file.filename or "").replace("\\", "/")).name
     kind = PurePosixPath(name).suffix.lower().removeprefix(".")
-    if kind not in ("csv", "jsonl", "zip"):
+    if kind == "zip":
+        zipped = file.file
+        report = room.project.import_given(
+            lambda classes: read_folders(zipped, name, classes), known_only=known_only
+        )
+    elif kind in ("csv", "jsonl"):
+        report = _import(room, name, kind, file.file, known_only=known_only)
+    else:
         raise InputError("labels come as .csv, .jsonl, or a .zip with a folder for each class")
-    report = _import(room, name, kind, file.file)
     values = {
         "report": report,
         "conflicts": report.conflicts[:_MOST_CONFLICTS],
@@ -85,16 +96,13 @@ def take_in(room: Here, who: Annotator, file: Annotated[UploadFile, File()]) -> 
     return show_after_saving(show, added, "the page cannot be shown")
 
 
-def _import(room: Room, name: str, kind: str, given: BinaryIO) -> ImportReport:
+def _import(room: Room, name: str, kind: str, given: BinaryIO, *, known_only: bool) -> ImportReport:
     folder = _scratch(room)
-    path = folder / ("labels.csv" if kind == "csv" else "labels.jsonl")
+    path = folder / f"labels.{kind}"
     try:
-        if kind == "zip":
-            write_as_lines(given, path)
-        else:
-            with path.open("wb") as copy:
-                shutil.copyfileobj(given, copy)
-        return room.project.import_labels(path)
+        with path.open("wb") as copy:
+            shutil.copyfileobj(given, copy)
+        return room.project.import_labels(path, known_only=known_only)
     except InputError as error:
         # People know the file by their own name for it.
         raise InputError(str(error).replace(str(path), name)) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import shutil
 import tempfile
 import warnings
@@ -16,6 +15,8 @@ from typing import IO, BinaryIO
 from steepest.errors import DataError, InputError, SkippedFilesWarning
 from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import Project
+from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.label_files import Given
 from steepest.labelling.project.listing import is_sample_name
 
 LEFT_OUT = "left-out.csv"
@@ -78,37 +79,49 @@ def stream_folders(project: Project) -> Iterator[bytes]:
         warnings.warn(_say(len(left_out)), SkippedFilesWarning, stacklevel=2)
 
 
-def write_as_lines(given: BinaryIO, path: Path) -> None:
-    """Write what the names in a zip file say as JSON lines, ``class/id`` by ``class/id``.
+def read_folders(given: BinaryIO, name: str, classes: ClassList) -> Iterator[Given]:
+    """Yield what the names in a zip file say, ``class/id`` by ``class/id``.
 
     Only the list of names is read, so that no entry can do harm.
+
+    Args:
+        given: The zip file.
+        name: What people call it.
+        classes: What is known; several folders of one image are several classes, or a mistake.
 
     Raises:
         InputError: If it is no zip file, has no image, or a name has no class.
     """
-    labels: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
+    for entry in _list_images(given):
+        label, _, sample = entry.partition("/")
+        if not sample:
+            raise InputError(
+                f"{name}, {entry}: it is in no folder; a folder for each class is needed"
+            )
+        found.setdefault(sample, []).append(label)
+    if not found:
+        raise InputError(f"{name}: no image in the folders of this zip file")
+    for sample, labels in found.items():
+        if classes.multi_label:
+            yield f"{name}, {labels[0]}/{sample}", sample, labels
+        else:
+            yield from ((f"{name}, {label}/{sample}", sample, [label]) for label in labels)
+
+
+def _list_images(given: BinaryIO) -> Iterator[str]:
     try:
         with zipfile.ZipFile(given) as archive:
-            names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+            entries = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as error:
         raise InputError("this is no zip file, or it is damaged") from error
-    if len(names) > _MOST_ENTRIES:
-        raise InputError(f"{len(names)} files in one zip file; at most {_MOST_ENTRIES} are taken")
-    for name in names:
-        label, _, sample = name.partition("/")
+    if len(entries) > _MOST_ENTRIES:
+        raise InputError(f"{len(entries)} files in one zip file; at most {_MOST_ENTRIES} are taken")
+    for entry in entries:
         # Systems put files of their own beside images; they are no mistake.
-        if name == LEFT_OUT or label == "__MACOSX" or not is_sample_name(name):
-            continue
-        if not sample:
-            raise InputError(f"{name!r} is in no folder; a folder for each class is needed")
-        if not sample.rpartition("/")[2].startswith("."):
-            labels.setdefault(sample, []).append(label)
-    if not labels:
-        raise InputError("no image in the folders of this zip file")
-    with path.open("w", encoding="utf-8") as file:
-        for sample, given_labels in labels.items():
-            line = json.dumps({"id": sample, "labels": given_labels})
-            file.write(line + "\n")
+        hidden = entry.rpartition("/")[2].startswith(".") or entry.startswith("__MACOSX/")
+        if entry != LEFT_OUT and not hidden and is_sample_name(entry):
+            yield entry
 
 
 def _scratch(project: Project) -> IO[bytes]:

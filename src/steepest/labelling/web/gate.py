@@ -6,7 +6,6 @@ import hmac
 import ipaddress
 import re
 import secrets
-import socket
 import threading
 from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +14,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from steepest.labelling.web.addresses import own_names
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 HEADER = "x-steepest"
@@ -60,7 +61,7 @@ class Gate:
         self._cookie = cookie
         self._names = {"localhost", host.lower()}
         if not is_loopback(host):
-            self._names.add(socket.gethostname().lower())
+            self._names |= own_names()
         self._tickets: set[str] = set()
         self._guard = threading.Lock()
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import errno
-import secrets
 import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import uvicorn
 
 from steepest.errors import InputError
 from steepest.labelling.project import Project
+from steepest.labelling.web.addresses import list_addresses, own_address
 from steepest.labelling.web.app import create_app
 from steepest.labelling.web.gate import TOKEN
 
@@ -49,24 +49,25 @@ def listen(host: str, port: int | None) -> socket.socket:
 def serve(
     project: Project,
     *,
+    token: str,
     host: str,
     listener: socket.socket,
     name: str | None = None,
     open_browser: bool = False,
-    announce: Callable[[str], None],
+    announce: Callable[[Sequence[str]], None],
 ) -> None:
     """Show the pages until Ctrl-C or a request to end.
 
     Args:
         project: What is labelled.
+        token: Who knows it may come in.
         host: The address that is listened on.
         listener: A port that was taken.
         name: Who labels, unless the browser says otherwise.
         open_browser: Whether to open one.
-        announce: Told the address of the page, with its token, once it can be opened.
+        announce: Told the addresses of the page, with its token, once it can be opened.
     """
     port = listener.getsockname()[1]
-    token = secrets.token_urlsafe(32)
     gate = create_app(project, token=token, host=host, name=name, cookie=f"steepest-{port}")
     config = uvicorn.Config(
         gate,
@@ -78,12 +79,13 @@ def serve(
         timeout_graceful_shutdown=_PATIENCE_SECONDS,
     )
     server = _Server(config)
-    address = f"http://{_name_of(host)}:{port}/?{TOKEN}="
+    ending = f":{port}/?{TOKEN}="
+    addresses = [f"http://{place}{ending}{token}" for place in list_addresses(host, listener)]
 
     def begin() -> None:
-        announce(address + token)
+        announce(addresses)
         if open_browser:
-            page = address + gate.issue_ticket()
+            page = f"http://{own_address(host)}{ending}{gate.issue_ticket()}"
             # Some browsers come back only when they are closed.
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
@@ -129,10 +131,3 @@ def _bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
-
-
-def _name_of(host: str) -> str:
-    """Return a host as it stands in an address that can be opened on this machine."""
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound to
-        return socket.gethostname()
-    return f"[{host}]" if ":" in host else host

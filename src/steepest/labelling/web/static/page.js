@@ -129,7 +129,7 @@ document.body.addEventListener("htmx:afterRequest", (event) => {
 document.body.addEventListener("htmx:responseError", (event) => {
   const { status, responseText } = event.detail.xhr;
   const kept = event.detail.requestConfig.verb === "post" ? "Not saved: " : "";
-  if (status === 403) say("The server was started anew: open the address that it printed.");
+  if (status === 403) say("No valid token: open the address that the command printed last.");
   else say(kept + (responseText.trim().slice(0, 400) || `error ${status}`));
 });
 document.body.addEventListener("htmx:sendError", (event) => {
