@@ -74,6 +74,7 @@ def test_a_plan_is_listed_run_and_listed_as_complete(plan, capsys):
     assert contents(plan / "out") == before
 
 
+@pytest.mark.slow
 def test_a_plan_stopped_by_the_user_goes_on_to_the_same_end(plan):
     text = PLAN.replace("seeds = 2\n", 'seeds = 2\nset = ["training.epochs=60"]\n')
     (plan / "plan.toml").write_text(text)

@@ -218,6 +218,7 @@ def end_all(pids: list[int]) -> None:
     wait_for(lambda: not any(map(is_alive, pids)), "the workers' end")
 
 
+@pytest.mark.slow
 def test_a_killed_comparison_goes_on_to_the_same_end(compared, place):
     end_all(kill_midway(place, "killed"))
     folder = place / "killed"

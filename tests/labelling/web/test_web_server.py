@@ -108,6 +108,7 @@ def test_a_kill_in_the_middle_of_labelling_loses_nothing_acknowledged(tmp_path):
     assert len(answers) <= len(acknowledged) + 3
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_of_training_ends_both_and_the_next_start_goes_on(tmp_path):
     photos = draw_shapes(tmp_path / "photos", 40)
     with LabelServer(photos, *CLASSES, *LONG) as server:
