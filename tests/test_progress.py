@@ -67,6 +67,32 @@ def test_lines_come_no_more_often_than_asked(capsys, monkeypatch):
     assert capsys.readouterr().err.splitlines() == [f"train: {n}/30" for n in (10, 20, 30)]
 
 
+def test_what_had_a_line_ends_with_one(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("steepest.progress.time.monotonic", lambda: now[0])
+    with LineProgress(every_seconds=10.0).task("train", total=13) as step:
+        for n in range(13):
+            now[0] += 1.0
+            step.advance(note=f"epoch {n}")
+    assert capsys.readouterr().err.splitlines() == ["train: 10/13 epoch 9", "train: 13/13 epoch 12"]
+
+
+def test_work_that_was_broken_off_is_not_said_to_have_ended(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("steepest.progress.time.monotonic", lambda: now[0])
+
+    def break_off():
+        with LineProgress(every_seconds=10.0).task("train", total=3) as step:
+            now[0] += 10.0
+            step.advance()
+            step.advance()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        break_off()
+    assert capsys.readouterr().err == "train: 1/3\n"
+
+
 def test_bars_are_drawn_on_a_terminal_and_nest(monkeypatch, capsys):
     terminal = pretend_terminal(monkeypatch)
     progress = BarProgress()

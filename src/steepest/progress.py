@@ -40,8 +40,10 @@ class LineProgress:
 
     @contextmanager
     def task(self, description: str, total: int) -> Iterator[Step]:
-        """Start a piece of work; short ones pass without a line."""
-        yield _Line(description, total, self._every_seconds)
+        """Start a piece of work; short ones pass without a line, others end with one."""
+        line = _Line(description, total, self._every_seconds)
+        yield line
+        line.end()
 
 
 class BarProgress:
@@ -102,16 +104,28 @@ class _Line:
         self._total = total
         self._every_seconds = every_seconds
         self._done = 0
+        self._note = ""
+        self._told: int | None = None
         self._last = time.monotonic()
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         self._done += amount
+        self._note = note
         now = time.monotonic()
         if now - self._last >= self._every_seconds:
             self._last = now
-            line = f"{self._description}: {self._done}/{self._total} {note}"
-            sys.stderr.write(line.rstrip() + "\n")
-            sys.stderr.flush()
+            self._write()
+
+    def end(self) -> None:
+        """Say the last state, if it was not said and an earlier one was."""
+        if self._told not in (None, self._done):
+            self._write()
+
+    def _write(self) -> None:
+        self._told = self._done
+        line = f"{self._description}: {self._done}/{self._total} {self._note}"
+        sys.stderr.write(line.rstrip() + "\n")
+        sys.stderr.flush()
 
 
 class _Bar:

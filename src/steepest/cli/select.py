@@ -59,7 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--weights",
         type=Path,
         metavar="FILE",
-        help=".safetensors, .pt, .pth or .ckpt; may be left out if your own model has its weights",
+        help=".safetensors, .pt, .pth, .pth.tar or .ckpt; may be left out if your own model "
+        "has its weights",
     )
     parser.add_argument(
         "--pool", type=Path, required=True, metavar="PATH", help="folder of images, or .npy array"
