@@ -225,10 +225,10 @@ def test_a_plan_that_is_not_there_is_told(tmp_path):
 
 def test_the_example_is_a_plan_of_presets():
     plan = read_plan(EXAMPLE)
-    assert [group.name for group in plan.groups] == ["warm", "cold", "warm"]
+    assert [group.name for group in plan.groups] == ["warm", "short", "cold", "warm"]
     # Random is always in.
-    assert [len(group.below(Path("x")).runs) for group in plan.groups] == [21, 3, 8]
-    assert len(all_runs(group.below(Path("x")) for group in plan.groups)) == 31
+    assert [len(group.below(Path("x")).runs) for group in plan.groups] == [24, 12, 3, 8]
+    assert len(all_runs(group.below(Path("x")) for group in plan.groups)) == 46
     assert all(g.config.training.amp and g.config.training.compile for g in plan.groups)
-    options = [run.config.strategy.options for run in plan.groups[2].below(Path("x")).runs]
+    options = [run.config.strategy.options for run in plan.groups[3].below(Path("x")).runs]
     assert options == [{"norm": "l2"}, {}, {}, {}, {"epochs": 10}, {"epochs": 10}, {}, {}]
