@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--labels",
         type=Path,
         metavar="FILE",
-        help="labels to begin with: .csv, .jsonl, or a folder with a folder for each class",
+        help="labels to begin with: .csv, .tsv, .jsonl, or a folder with a folder for each class",
     )
     parser.add_argument(
         "--known-only",
@@ -98,6 +98,11 @@ def _add_people(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--name", metavar="NAME", help="who labels (default: the page asks)")
     group.add_argument(
         "--overlap", type=int, metavar="N", help="how many people label each image (default: 1)"
+    )
+    group.add_argument(
+        "--overlap-all",
+        action="store_true",
+        help="a larger --overlap also for images that were done before it",
     )
     group.add_argument(
         "--multi-label",
@@ -260,13 +265,26 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
         )
         more = ", …" if len(found.others) > _MOST_KINDS else ""
         print(f"other files, passed over: {kinds}{more}")
+    _say_changes(project, ask_more=arguments.overlap_all)
     if arguments.labels is not None:
         _take_labels(project, arguments.labels, known_only=arguments.known_only)
+
+
+def _say_changes(project: Project, *, ask_more: bool) -> None:
+    if project.scan.changed:
+        what = "1 file" if project.scan.changed == 1 else f"{project.scan.changed} files"
+        print(f"{what} changed since being labelled: decide under Look again (r) on the page")
+    if ask_more:
+        done = project.ask_more()
+        what = "1 image that was" if done == 1 else f"{done} images that were"
+        print(f"asked about again: {what} done under a smaller --overlap")
 
 
 def _take_labels(project: Project, path: Path, *, known_only: bool) -> None:
     report = project.import_labels(path, known_only=known_only)
     said = f"{path}: {report.added} labels added"
+    if report.unanswered:
+        said += f", {report.unanswered} rows have no label yet"
     if report.conflicts:
         said += f", {len(report.conflicts)} differ from what is there and were left out"
     if report.passed_over:

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 from small_loop import CLASSES, IDS, add_round, make_client, make_loop
 
-from steepest.errors import DataError, InputError, SteepestWarning
+from steepest.errors import DataError, InputError, RunFolderError, SteepestWarning
+from steepest.labelling.exchange.array_identity import identify_array
 from steepest.labelling.exchange.folder import LoopFolder, Settings
 from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.labelling.label_studio.masks import draw_map
@@ -110,6 +111,26 @@ def test_pictures_can_be_embedded_or_named(server, client, folder, tmp_path):
     server.tasks.clear()
     with pytest.raises(InputError, match="not below"):
         push(folder, ensure_project(client, "two", words), Pictures("local", root=tmp_path / "x"))
+
+
+def test_rows_of_another_array_than_they_were_picked_from_are_not_sent(server, client, tmp_path):
+    rows = np.arange(96, dtype=np.float32).reshape(6, 4, 4)
+    np.save(tmp_path / "pool.npy", rows)
+    settings = Settings(
+        "classification", CLASSES, str(tmp_path / "pool.npy"), array=identify_array(rows)
+    )
+    folder = LoopFolder(tmp_path / "loop", settings)
+    folder.begin(range(6))
+    add_round(folder, [3])
+    project = ensure_project(client, "rows", folder.vocabulary)
+    np.save(tmp_path / "pool.npy", rows[::-1])
+    with pytest.raises(RunFolderError, match=r"other values.*bring the array back"):
+        push(folder, project, UPLOAD)
+    assert (server.tasks, server.uploads) == ({}, [])
+    np.save(tmp_path / "moved.npy", rows)
+    assert push(folder, project, Pictures(pool=tmp_path / "moved.npy")) == (1, 0)
+    # What has its task already is not looked at again.
+    assert push(folder, project, UPLOAD) == (0, 1)
 
 
 def test_pictures_that_browsers_cannot_show_upright_become_png(tmp_path):

@@ -110,12 +110,16 @@ def test_labels_that_differ_are_reported_and_not_taken(tmp_path, photos):
         ("a.csv", "id,label\ngreen-001.png\n", "line 2: the row is too short"),
         ("a.csv", "id,label\nred-003.png,red, dark\n", "line 2: the row is too long"),
         ("a.csv", "id,label,label\nred-003.png,red,blue\n", "line 1: .* each once"),
-        ("a.csv", "id,label\nred-003.png,\n", "line 2: no label; leave the row out$"),
+        ("a.csv", "id,label,labels\nred-003.png,red,red\n", "line 1: .* each once"),
+        ("a.csv", "id,label,skip\nred-003.png,red,dark\n", "line 2: labelled and skipped"),
         ("a.csv", "id,label\nred-003.png,red\nred-003.png,blue\n", "line 3: 'red-003.png' has"),
         ("a.csv", b"id,label\n\xff\xfe,red\n", "UTF-8"),
         ("a.jsonl", '{"id": "red-003.png", "label": "red"}\nnonsense\n', "line 2: write"),
         ("a.jsonl", '{"id": 3, "label": "red"}\n', "line 1: id and labels must be texts"),
-        ("a.jsonl", '{"id": "red-003.png", "labels": "red"}\n', "line 1: id and labels"),
+        ("a.jsonl", '{"id": "red-003.png", "labels": 3}\n', "line 1: id and labels"),
+        ("a.jsonl", '{"id": "red-003.png"}\n', "line 1: write"),
+        ("a.jsonl", '{"id": "red-003.png", "label": "red", "labels": ["red"]}\n', "leave one"),
+        ("a.jsonl", '{"id": "red-003.png", "label": "red", "skip": true}\n', "decide on one"),
         ("a.jsonl", '{"id": "red-003.png", "labels": ["red", "blue"]}\n', "exactly one"),
         ("a.txt", "x", "labels are .csv"),
     ],
@@ -185,9 +189,7 @@ def test_an_image_of_no_class_is_not_an_image_without_a_label(tmp_path, photos):
         project.import_labels(out)
         assert labels_of(project) == {"red-003.png": ()}
         out.write_text("id,label\ngreen-001.png,\n")
-        with pytest.raises(InputError, match="line 2: no label; leave the row out, or write ;"):
-            project.import_labels(out)
-        assert project.progress().labelled == 1
+        assert (project.import_labels(out).added, project.progress().labelled) == (0, 1)
 
 
 def test_a_person_corrects_and_confirms_what_a_file_says(tmp_path, photos):

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from small_project import make_names, make_photos, open_project
+from small_project import CLASSES, make_names, make_photos, open_project
 
 from steepest.errors import InputError
+from steepest.labelling.exchange.csv_file import sheet
+from steepest.labelling.exchange.jsonl_file import lines
+from steepest.labelling.exchange.vocabulary import Vocabulary
+from steepest.labelling.separators import split_names
+from steepest.scoring.selection import Selection
 
 
 @pytest.fixture
@@ -20,6 +27,7 @@ def photos(tmp_path):
         "id\tlabel\nred-000.png\tred\n",
         "ID, Label\nred-000.png, red\n",
         'sep;"label";"id"\r\n1;"red ";"red-000.png"\r\n',
+        "id,labels\nred-000.png,red\n,\n\n",
     ],
 )
 def test_tables_of_spreadsheets_of_all_countries_are_taken(tmp_path, photos, text):
@@ -37,6 +45,57 @@ def test_several_classes_in_a_table_with_semicolons_stand_in_quotes(tmp_path, ph
         assert project.labels() == [("red-000.png", ("red", "blue"))]
         with pytest.raises(InputError, match="line 2: the row is too long; put names with ';'"):
             project.import_labels(tmp_path / "b.csv")
+
+
+def test_a_sheet_that_is_filled_in_by_half_is_taken_and_the_rest_counted(tmp_path, photos):
+    ids = ("red-000.png", "green-001.png", "blue-002.png", "red-003.png")
+    picks = Selection(ids, (0.9, 0.8, 0.7, float("nan")), "margin")
+    filled = sheet(picks).replace("red-000.png,,", "red-000.png,red,")
+    filled = filled.replace("blue-002.png,,,", "blue-002.png,,too dark,")
+    (tmp_path / "a.csv").write_text(filled)
+    (tmp_path / "a.ndjson").write_text(lines(picks).replace("null", '"green"', 1))
+    with open_project(photos) as project:
+        table = project.import_labels(tmp_path / "a.csv")
+        assert (table.added, table.unanswered, table.conflicts) == (1, 3, ())
+        assert project.labels() == [("red-000.png", ("red",))]
+        told = project.import_labels(tmp_path / "a.ndjson")
+        assert (told.added, told.unanswered, len(told.conflicts)) == (0, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "classes"),
+    [
+        ("red|blue", ("red", "blue")),
+        (" red ; blue|", ("red", "blue")),
+        ("red;green|blue", ("red", "green", "blue")),
+        ("|", ()),
+        (";", ()),
+        ("blue", ("blue",)),
+    ],
+)
+def test_both_separators_are_read_by_the_page_and_by_the_loop(tmp_path, photos, said, classes):
+    (tmp_path / "a.csv").write_text(f'id,label\nred-000.png,"{said}"\n')
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "red-000.png", "label": said}))
+    with open_project(photos, multi_label=True) as project:
+        assert project.import_labels(tmp_path / "a.csv").added == 1
+        assert project.labels() == [("red-000.png", classes)]
+        assert project.import_labels(tmp_path / "a.jsonl").unchanged == 1
+    numbers = [CLASSES.index(name) for name in classes]
+    assert Vocabulary("multi-label", CLASSES).from_text(said) == numbers
+
+
+@pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ("a;b|c", ["a;b", "c"]),
+        ("a|b;c", ["a|b", "c"]),
+        ("a;b", ["a;b"]),
+        ("c;d", ["c", "d"]),
+        ("x;y|z", ["x", "y", "z"]),
+    ],
+)
+def test_a_class_with_a_separator_in_its_name_stays_whole(said, names):
+    assert split_names(said, {"a;b", "a|b", "c", "d"}) == names
 
 
 def test_all_wrong_lines_are_said_at_once(tmp_path, photos):

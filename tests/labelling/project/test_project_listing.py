@@ -10,20 +10,21 @@ from steepest.errors import DataError, InputError, RunFolderError
 from steepest.labelling.project import Project, Settings
 
 
-def test_twenty_thousand_files_are_listed_and_handed_out(tmp_path):
+@pytest.mark.parametrize("each", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_thousands_of_files_are_listed_and_handed_out(each, tmp_path):
     photos = tmp_path / "photos"
     for folder in range(20):
         (photos / f"day {folder:02d}").mkdir(parents=True)
-        for number in range(1000):
+        for number in range(each):
             (photos / f"day {folder:02d}" / f"{number:04d}.jpg").touch()
     with open_project(photos, batch_size=5) as project:
-        assert project.scan.added == project.scan.total == 20_000
+        assert project.scan.added == project.scan.total == 20 * each
         tasks = project.queue.next("ann", 100)
         assert len({task.sample.split("/")[0] for task in tasks}) > 10
-        project.queue.answer("ann", "day 07/0123.jpg", ["red"])
-        assert project.progress().open == 19_999
+        project.queue.answer("ann", "day 07/0042.jpg", ["red"])
+        assert project.progress().open == 20 * each - 1
     with open_project(photos, batch_size=5) as project:
-        assert (project.scan.added, project.scan.missing, project.scan.total) == (0, 0, 20_000)
+        assert (project.scan.added, project.scan.missing, project.scan.total) == (0, 0, 20 * each)
 
 
 def test_new_files_are_added_and_gone_ones_marked_until_they_are_back(tmp_path):
@@ -99,13 +100,34 @@ def test_settings_that_are_set_once_cannot_be_changed(tmp_path):
         assert project.settings == Settings(overlap=2)
 
 
-def test_more_overlap_opens_samples_again(tmp_path):
-    photos = make_names(tmp_path / "photos", 2)
+def test_more_overlap_is_for_what_is_asked_from_then_on(tmp_path):
+    photos = make_names(tmp_path / "photos", 3)
     with open_project(photos) as project:
         project.queue.answer("ann", "red-000.png", ["red"])
-        assert project.progress().open == 1
         project.change_settings(overlap=2)
         assert project.progress().open == 2
+        project.queue.answer("ann", "green-001.png", ["green"])
+        assert {task.sample for task in project.queue.next("bob", 9)} == {
+            "green-001.png",
+            "blue-002.png",
+        }
+    with open_project(photos, overlap=3) as project:
+        assert project.progress().open == 2
+        assert project.ask_more() == 1
+        assert project.progress().open == 3
+        project.change_settings(overlap=1)
+        assert project.progress().open == 1
+
+
+def test_a_done_image_whose_answer_is_taken_back_is_asked_as_all_others_are(tmp_path):
+    photos = make_names(tmp_path / "photos", 1)
+    with open_project(photos) as project:
+        project.queue.answer("ann", "red-000.png", ["red"])
+    with open_project(photos, overlap=2) as project:
+        assert project.queue.next("bob") == []
+        project.queue.undo("ann")
+        project.queue.answer("ann", "red-000.png", ["red"])
+        assert len(project.queue.next("bob")) == 1
 
 
 @pytest.mark.parametrize(

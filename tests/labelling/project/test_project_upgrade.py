@@ -19,7 +19,10 @@ def old(tmp_path):
         project.queue.answer("ann", "red-000.png", ["red"])
         project.queue.next("ann")
     file = sqlite3.connect(photos / ".steepest" / FILE_NAME)
+    for index in ("by_size", "by_content", "changed", "copied", "asked_again"):
+        file.execute(f"DROP INDEX images_{index}")
     for table, column in (
+        *(("images", name) for name in ("content", "changed", "asked_again", "copy_of", "enough")),
         ("images", "rests_until"),
         ("assignments", "browser"),
         ("trainings", "folds"),
@@ -50,7 +53,9 @@ def test_the_columns_of_old_and_new_projects_stand_in_the_same_order(old, tmp_pa
         file = sqlite3.connect(photos / ".steepest" / FILE_NAME)
         assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
         tables = ("images", "assignments", "trainings", "answers")
+        indexes = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' ORDER BY name"
         columns = [file.execute(f"PRAGMA table_info({table})").fetchall() for table in tables]
-        found.append([[(row[1], row[2]) for row in rows] for rows in columns])
+        named = [[(row[1], row[2]) for row in rows] for rows in columns]
+        found.append([named, file.execute(indexes).fetchall()])
         file.close()
     assert found[0] == found[1]

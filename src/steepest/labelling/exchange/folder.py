@@ -217,9 +217,14 @@ class LoopFolder:
                 f"{self.path} is a loop of {len(known)} samples, and the pool {what}: bring the "
                 "pool back as it was, or choose another --run"
             )
-        self._check_array(settings.array)
+        self.check_array(settings.array)
 
-    def _check_array(self, given: ArrayIdentity | None) -> None:
+    def check_array(self, given: ArrayIdentity | None) -> None:
+        """Refuse another array than the one that the loop began with.
+
+        Raises:
+            RunFolderError: Says what is different.
+        """
         known = self._settings.array
         if known is None or given is None or known == given:
             return

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steepest.errors import InputError, UnknownNameError
+from steepest.labelling.separators import BAR, split_names
 from steepest.pool.values import Label, check_text
 from steepest.tasks.segmentation import IGNORED
-
-SEPARATOR = "|"
-"""Stands between the classes of a sample that has several; alone it says that it has none."""
-OTHER_SEPARATOR = ";"
-"""Read as well, unless a class has it in its name: the labelling page writes it."""
 
 CLASSIFICATION, MULTI_LABEL, SEGMENTATION = "classification", "multi-label", "segmentation"
 KINDS = (CLASSIFICATION, MULTI_LABEL, SEGMENTATION)
@@ -44,8 +40,8 @@ class Vocabulary:
             check_text(name, "class")
             if not name or name != name.strip() or not name.isprintable():
                 raise InputError(f"class {name!r} is empty, or has spaces or line ends around it")
-            if SEPARATOR in name:
-                raise InputError(f"class {name!r} holds {SEPARATOR!r}, which separates classes")
+            if BAR in name:
+                raise InputError(f"class {name!r} holds {BAR!r}, which separates classes")
         if len(set(self.names)) < len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise InputError(f"class {twice!r} is there twice; give each class once")
@@ -71,13 +67,7 @@ class Vocabulary:
         """Read the label of one cell, such as ``cat``, ``cat|dog`` or ``cat;dog``."""
         if self.task != MULTI_LABEL:
             return self.number(text)
-        return self.from_names([name for part in text.split(SEPARATOR) for name in self._cut(part)])
-
-    def _cut(self, part: str) -> list[str]:
-        """Return the names in a text without bars."""
-        whole = part.strip() in self.names
-        names = [part] if whole else part.split(OTHER_SEPARATOR)
-        return [name for name in names if name.strip()]
+        return self.from_names(split_names(text, self.names))
 
     def from_names(self, names: Sequence[object]) -> Label:
         """Return the label of a sample with these classes.
@@ -101,5 +91,5 @@ class Vocabulary:
     def to_text(self, label: Label) -> str:
         """Return a label as ``from_text`` reads it."""
         if isinstance(label, list):
-            return SEPARATOR.join(self.names[c] for c in label) or SEPARATOR
+            return BAR.join(self.names[c] for c in label) or BAR
         return self.names[label] if isinstance(label, int) else label

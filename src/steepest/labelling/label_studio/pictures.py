@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from steepest.datasets.pixels import explain_damage, to_eight_bits
 from steepest.errors import DataError, InputError
+from steepest.labelling.exchange.array_identity import ArrayIdentity, identify_array
 from steepest.seeds import SampleId
 
 _SHOWN_AS_THEY_ARE = {"PNG": "png", "JPEG": "jpg", "GIF": "gif", "WEBP": "webp"}
@@ -73,6 +74,10 @@ class Gallery:
                 raise DataError(f"{source}: cannot be read; say where it is by --pool") from error
         elif not source.is_dir():
             raise DataError(f"{source}: no such folder; say where the images are by --pool")
+
+    def identity(self) -> ArrayIdentity | None:
+        """Return what tells the array from others; None for a folder, whose ids are names."""
+        return None if self._rows is None else identify_array(self._rows)
 
     def picture(self, sample: SampleId) -> Picture:
         """Return a sample's picture: its file as it is, or a PNG where browsers need one.

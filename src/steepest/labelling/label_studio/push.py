@@ -53,6 +53,8 @@ def push(folder: LoopFolder, project: Project, pictures: Pictures) -> tuple[int,
         The number of new tasks, and of those that were there.
 
     Raises:
+        RunFolderError: If the samples are rows of an array that is not the one they were picked
+            from; then no task is made.
         ServerError: If the server refuses; the same call again goes on.
     """
     pool = folder.read_pool()
@@ -60,6 +62,9 @@ def push(folder: LoopFolder, project: Project, pictures: Pictures) -> tuple[int,
     gallery = Gallery(pictures.pool or folder.source) if waiting else None
     key, patience = folder.key(pool), project.client.patience
     missing = _missing(waiting, project, key)
+    if missing and gallery is not None:
+        # A row number says nothing about what is in the row: people would label other samples.
+        folder.check_array(gallery.identity())
     new, failures = len(missing), 0
     while missing and gallery is not None:
         try:

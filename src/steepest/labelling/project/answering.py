@@ -7,9 +7,11 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from steepest.errors import InputError
+from steepest.labelling.project.contents import Content
 from steepest.labelling.project.history import History, find_image, to_answer
 from steepest.labelling.project.predictions import predicted
 from steepest.labelling.project.records import Answer, Kind
+from steepest.labelling.project.replaced import note_labelled
 from steepest.labelling.project.resolve import IMPORTED_BY, refresh
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
@@ -26,6 +28,7 @@ class Answering(History):
         clock: Says what time it is.
         after_answer: Called after an answer is on disk; its errors do not undo that and are
             passed over.
+        look: Returns what is in a sample's file; None if that takes too long or cannot be read.
     """
 
     def __init__(
@@ -34,8 +37,10 @@ class Answering(History):
         settings: Callable[[], Settings],
         clock: Callable[[], float],
         after_answer: Callable[[], None] = lambda: None,
+        look: Callable[[str], Content | None] = lambda _: None,
     ) -> None:
         super().__init__(store, settings, clock)
+        self._look = look
         self._after_answer = after_answer
 
     def answer(
@@ -55,10 +60,16 @@ class Answering(History):
             InputError: If the name, the sample or a class is not known.
         """
         check_annotator(annotator)
+        with self._store.reading() as connection:
+            image = find_image(connection, sample)
+        # Not within the transaction: others would wait for the disk.
+        seen = self._look(sample) if image["content"] is None or image["changed"] else None
         with self._store.writing() as connection:
             image = find_image(connection, sample)
             text = self._classes(connection).encode(labels)
             answer = self._add(connection, (annotator, browser), image, text)
+            if seen is not None:
+                note_labelled(connection, image, annotator, seen)
         self._follow_up()
         return answer
 
@@ -161,7 +172,7 @@ class Answering(History):
 
     def _read(self, connection: sqlite3.Connection, number: int | None) -> Answer:
         row = connection.execute(
-            "SELECT a.*, i.id FROM answers a JOIN images i ON i.number = a.image "
+            "SELECT a.*, i.id, i.asked_again FROM answers a JOIN images i ON i.number = a.image "
             "WHERE a.number = ?",
             (number,),
         ).fetchone()

@@ -8,12 +8,10 @@ import unicodedata
 from collections.abc import Sequence
 
 from steepest.errors import InputError, UnknownNameError
-
-SEPARATOR = ";"
-"""Stands between the classes of one image in a table."""
+from steepest.labelling.separators import SEPARATORS
 
 _MOST_LETTERS = 100
-_FORBIDDEN = frozenset("/\\" + SEPARATOR)
+_FORBIDDEN = ("/", "\\", *SEPARATORS)
 
 
 class ClassList:
@@ -36,6 +34,10 @@ class ClassList:
         """Read the classes of a project."""
         rows = connection.execute("SELECT name FROM classes ORDER BY number")
         return cls([row["name"] for row in rows], multi_label=multi_label)
+
+    def __contains__(self, name: object) -> bool:
+        """Decide whether a name is that of a class."""
+        return isinstance(name, str) and (name in self._numbers or _compose(name) in self._numbers)
 
     def number_of(self, name: str) -> int:
         """Return a class's number.
@@ -72,9 +74,9 @@ def add_class(connection: sqlite3.Connection, name: str) -> None:
     Raises:
         InputError: If it cannot be a class's name.
     """
-    check_class_name(name)
     known = _list_names(connection)
     if _compose(name) not in map(_compose, known):
+        check_class_name(name)
         _check_apart(name, known)
         connection.execute("INSERT INTO classes VALUES (?, ?)", (len(known), name))
 
@@ -121,5 +123,6 @@ def check_class_name(name: str) -> None:
     """
     if not name or name != name.strip() or len(name) > _MOST_LETTERS:
         raise InputError(f"class {name!r}: use 1 to {_MOST_LETTERS} letters, no space around")
-    if name[0] == "." or not name.isprintable() or _FORBIDDEN & set(name):
-        raise InputError(f"class {name!r}: no leading dot, slash, {SEPARATOR!r} or control letter")
+    if name[0] == "." or not name.isprintable() or any(sign in name for sign in _FORBIDDEN):
+        between = " or ".join(map(repr, SEPARATORS))
+        raise InputError(f"class {name!r}: no leading dot, slash, {between}, or control letter")

@@ -11,18 +11,34 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from steepest.errors import DataError, InputError
 from steepest.files import SCRATCH_PREFIX, write_atomically
-from steepest.labelling.project.classes import SEPARATOR, ClassList
+from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.label_files import choose_format
 from steepest.labelling.project.pictures import locate
 from steepest.labelling.project.records import Labels
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
+from steepest.labelling.separators import SEMICOLON
 
-Row = tuple[str, Labels]
+COPIES = "copies.csv"
+"""What the table of copies is called beside folders of classes."""
+
+
+class LabelRow(NamedTuple):
+    """A sample with its label.
+
+    Attributes:
+        sample: The sample.
+        labels: Its classes.
+        copy_of: The sample with the same bytes whose label this is; None if it is its own.
+    """
+
+    sample: str
+    labels: Labels
+    copy_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -33,11 +49,13 @@ class ExportReport:
         samples: Samples with their labels.
         left_out: Samples that people are split on, and those that a folder cannot show.
         path: Where it is.
+        copies: How many of the samples have the label of another with the same bytes.
     """
 
     samples: int
     left_out: int
     path: Path
+    copies: int = 0
 
 
 def export_labels(
@@ -68,50 +86,91 @@ def export_labels(
     if chosen == "folder":
         written = _write_folder(path, photos, rows)
     else:
-        write_atomically(path, label_text(rows, chosen))
+        write_atomically(path, label_text(rows, chosen, _between(path)))
         written = len(rows)
-    return ExportReport(written, split + len(rows) - written, path)
+    copies = sum(row.copy_of is not None for row in rows)
+    return ExportReport(written, split + len(rows) - written, path, copies)
 
 
-def list_labels(connection: sqlite3.Connection, settings: Settings) -> list[Row]:
-    """Return every sample that has a label, with its classes, in the order of the ids."""
+def list_labels(connection: sqlite3.Connection, settings: Settings) -> list[LabelRow]:
+    """Return every sample that has a label or is a copy of one, in the order of the ids."""
     classes = ClassList.load(connection, multi_label=settings.multi_label)
-    found = connection.execute("SELECT id, labels FROM images WHERE labels IS NOT NULL ORDER BY id")
-    return [(row["id"], classes.decode(row["labels"]) or ()) for row in found]
+    found = connection.execute(
+        """SELECT id, labels, NULL AS original FROM images WHERE labels IS NOT NULL
+        UNION ALL SELECT i.id, o.labels, o.id FROM images i JOIN images o ON o.number = i.copy_of
+        WHERE i.copy_of IS NOT NULL AND i.labels IS NULL AND o.labels IS NOT NULL ORDER BY 1"""
+    )
+    return [
+        LabelRow(row["id"], classes.decode(row["labels"]) or (), row["original"]) for row in found
+    ]
 
 
-def label_text(rows: Sequence[Row], kind: Literal["csv", "jsonl"]) -> str:
-    """Return labels as they stand in a file."""
-    return _csv_text(rows) if kind == "csv" else _jsonl_text(rows)
+def label_text(rows: Sequence[LabelRow], kind: Literal["csv", "jsonl"], between: str = ",") -> str:
+    """Return labels as they stand in a file.
+
+    Args:
+        rows: The labels.
+        kind: The format.
+        between: What stands between the cells of a table.
+    """
+    return _csv_text(rows, between) if kind == "csv" else _jsonl_text(rows)
 
 
-def _csv_text(rows: Sequence[Row]) -> str:
+def copies_text(rows: Sequence[LabelRow]) -> str | None:
+    """Return the table of copies and what they are copies of; None if there are none."""
+    copies = [(row.sample, row.copy_of) for row in rows if row.copy_of is not None]
+    return _table([("id", "copy_of"), *copies], ",") if copies else None
+
+
+def _between(path: Path) -> str:
+    return "\t" if path.suffix.lower() == ".tsv" else ","
+
+
+def _csv_text(rows: Sequence[LabelRow], between: str) -> str:
+    # An empty cell would read as "not labelled yet".
+    table = [(row.sample, SEMICOLON.join(row.labels) or SEMICOLON) for row in rows]
+    if not any(row.copy_of for row in rows):
+        return _table([("id", "label"), *table], between)
+    origins = [row.copy_of or "" for row in rows]
+    cells = [(*start, origin) for start, origin in zip(table, origins, strict=True)]
+    return _table([("id", "label", "copy_of"), *cells], between)
+
+
+def _table(rows: Sequence[Sequence[str | None]], between: str) -> str:
     text = io.StringIO()
     # By itself, the writer leaves a carriage return without quotes, and that ends a row.
-    odd = any("\r" in sample for sample, _ in rows)
+    odd = any("\r" in (cell or "") for row in rows for cell in row)
     table = csv.writer(
-        text, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+        text,
+        delimiter=between,
+        lineterminator="\n",
+        quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL,
     )
-    table.writerow(["id", "label"])
-    # An empty cell would read as "not labelled yet".
-    table.writerows([sample, SEPARATOR.join(labels) or SEPARATOR] for sample, labels in rows)
+    table.writerows(rows)
     return text.getvalue()
 
 
-def _jsonl_text(rows: Sequence[Row]) -> str:
-    lines = (json.dumps({"id": i, "labels": list(n)}, ensure_ascii=False) for i, n in rows)
-    return "".join(line + "\n" for line in lines)
+def _jsonl_text(rows: Sequence[LabelRow]) -> str:
+    entries = (
+        {"id": row.sample, "labels": list(row.labels)}
+        | ({} if row.copy_of is None else {"copy_of": row.copy_of})
+        for row in rows
+    )
+    return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
 
 
-def _write_folder(path: Path, photos: Path, rows: Sequence[Row]) -> int:
+def _write_folder(path: Path, photos: Path, rows: Sequence[LabelRow]) -> int:
     """Copy the images into folders of classes, and show the whole only when it is done."""
     written = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=SCRATCH_PREFIX))
         try:
-            for sample, labels in rows:
+            for sample, labels, _ in rows:
                 written += _copy(photos, sample, labels, scratch)
+            told = copies_text(rows)
+            if told is not None:
+                (scratch / COPIES).write_text(told, encoding="utf-8", newline="")
             scratch.chmod(0o755)
             scratch.rename(path)
         except BaseException:

@@ -12,7 +12,9 @@ from steepest.labelling.project.records import Answer, Resolved, SampleState
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 
-State = Literal["labelled", "open", "skipped", "disputed", "unreadable", "missing"]
+State = Literal[
+    "labelled", "open", "skipped", "disputed", "unreadable", "missing", "changed", "copies"
+]
 
 CONDITIONS: dict[str, str] = {
     "labelled": "labels IS NOT NULL",
@@ -21,6 +23,8 @@ CONDITIONS: dict[str, str] = {
     "disputed": "disputed = 1",
     "unreadable": "unreadable IS NOT NULL",
     "missing": "missing = 1",
+    "changed": "changed = 2",
+    "copies": "copy_of IS NOT NULL",
 }
 """What each state means in the table of images."""
 
@@ -64,7 +68,8 @@ class History:
         with self._store.reading() as connection:
             image = None if sample is None else find_image(connection, sample)["number"]
             rows = connection.execute(
-                f"""SELECT a.*, i.id FROM answers a JOIN images i ON i.number = a.image
+                f"""SELECT a.*, i.id, i.asked_again FROM answers a
+                JOIN images i ON i.number = a.image
                 WHERE {STANDING} AND (:who IS NULL OR a.annotator = :who)
                 AND (:image IS NULL OR a.image = :image)
                 AND (:before IS NULL OR a.number < :before)
@@ -82,8 +87,14 @@ class History:
         """
         with self._store.reading() as connection:
             row = find_image(connection, sample)
-            labels = self._classes(connection).decode(row["labels"])
-        return Resolved(labels, row["votes"], bool(row["disputed"]))
+            classes, original = self._classes(connection), None
+            if row["copy_of"] is not None:
+                original = connection.execute(
+                    "SELECT id, labels FROM images WHERE number = ?", (row["copy_of"],)
+                ).fetchone()
+        if original is not None:
+            return Resolved(classes.decode(original["labels"]), 0, False, original["id"])
+        return Resolved(classes.decode(row["labels"]), row["votes"], bool(row["disputed"]))
 
     def answer_of(self, annotator: str, sample: str) -> Answer | None:
         """Return what one person says about a sample now.
@@ -93,8 +104,9 @@ class History:
         """
         with self._store.reading() as connection:
             row = connection.execute(
-                """SELECT a.*, i.id FROM current c JOIN answers a ON a.number = c.answer
-                JOIN images i ON i.number = c.image WHERE c.image = ? AND c.annotator = ?""",
+                """SELECT a.*, i.id, i.asked_again FROM current c
+                JOIN answers a ON a.number = c.answer JOIN images i ON i.number = c.image
+                WHERE c.image = ? AND c.annotator = ?""",
                 (find_image(connection, sample)["number"], annotator),
             ).fetchone()
             return None if row is None else to_answer(row, self._classes(connection))
@@ -125,7 +137,9 @@ class History:
             classes = self._classes(connection)
             number = None if label is None else classes.number_of(label)
             rows = connection.execute(
-                f"""SELECT * FROM images WHERE {condition} AND (:label IS NULL OR EXISTS
+                f"""SELECT *,
+                (SELECT o.id FROM images o WHERE o.number = images.copy_of) AS original
+                FROM images WHERE {condition} AND (:label IS NULL OR EXISTS
                 (SELECT 1 FROM json_each(ifnull(labels, '[]')) WHERE value = :label))
                 ORDER BY id LIMIT :limit OFFSET :offset""",  # noqa: S608
                 {"label": number, "limit": limit, "offset": offset},
@@ -139,6 +153,7 @@ class History:
                 bool(row["disputed"]),
                 row["unreadable"],
                 bool(row["missing"]),
+                row["original"],
             )
             for row in rows
         ]
@@ -180,4 +195,5 @@ def to_answer(row: sqlite3.Row, classes: ClassList) -> Answer:
         probability=row["probability"],
         batch=row["batch"],
         undoes=row["undoes"],
+        earlier_file=row["number"] <= row["asked_again"],
     )

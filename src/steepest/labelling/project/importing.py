@@ -18,6 +18,9 @@ from steepest.labelling.project.store import Store
 GivenBy = Callable[[ClassList], Iterable[Given]]
 """Yields what a file says; how several classes are written depends on those that are known."""
 
+Said = tuple[str, str, list[str]]
+"""Where it stands, a sample's id and the names of its classes."""
+
 _MOST_PLACES = 5
 _REMEDY = "say known only to pass over such images"
 
@@ -48,12 +51,14 @@ class ImportReport:
         unchanged: Labels that were there already.
         conflicts: Labels that differ from what is there.
         passed_over: Labels of images that are not in the project.
+        unanswered: Rows in which nobody has said a label yet.
     """
 
     added: int
     unchanged: int
     conflicts: tuple[Conflict, ...]
     passed_over: int = 0
+    unanswered: int = 0
 
 
 def import_labels(
@@ -75,15 +80,23 @@ def import_labels(
     # that what was found then is there when it is applied.
     with store.reading() as connection:
         classes = ClassList.load(connection, multi_label=settings.multi_label)
-        wanted, passed_over = _check(connection, given(classes), classes, known_only=known_only)
+        said, unanswered = _part(given(classes))
+        wanted, passed_over = _check(connection, said, classes, known_only=known_only)
     with store.writing() as connection:
         report = _apply(connection, wanted, classes, settings, now)
-    return replace(report, passed_over=passed_over)
+    return replace(report, passed_over=passed_over, unanswered=unanswered)
+
+
+def _part(given: Iterable[Given]) -> tuple[list[Said], int]:
+    """Return what is said, and how many rows of a sheet still wait for somebody to fill them in."""
+    rows = list(given)
+    said = [(where, sample, labels) for where, sample, labels in rows if labels is not None]
+    return said, len(rows) - len(said)
 
 
 def _check(
     connection: sqlite3.Connection,
-    given: Iterable[Given],
+    given: Iterable[Said],
     classes: ClassList,
     *,
     known_only: bool,

@@ -7,21 +7,27 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from steepest.errors import InputError
-from steepest.labelling.project.classes import SEPARATOR, ClassList
+from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.listing import is_sample_name
+from steepest.labelling.separators import split_names
 
 Format = Literal["csv", "jsonl", "folder"]
 
-Given = tuple[str, str, list[str]]
-"""Where it stands, a sample's id and the names of its classes."""
+Given = tuple[str, str, list[str] | None]
+"""Where it stands, a sample's id and the names of its classes; None if nobody has said them yet."""
 
 _BETWEEN_CELLS = (",", ";", "\t")
 """What stands between cells, as spreadsheets of various countries write it."""
 
-_GUESSES: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", "": "folder"}
+_LABEL_COLUMNS = frozenset({"label", "labels"})
+_NOT_SKIPPED = frozenset({"", "false", "no", "0"})
+"""What spreadsheets write for a box that is not ticked."""
+
+SUFFIXES: dict[str, Format] = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+"""How the names of files of labels end."""
 
 
 def choose_format(path: Path, given: str | None) -> Format:
@@ -30,7 +36,9 @@ def choose_format(path: Path, given: str | None) -> Format:
     Raises:
         InputError: If it is none of ours.
     """
-    guess = "folder" if path.is_dir() else _GUESSES.get(path.suffix.lower())
+    guess = SUFFIXES.get(path.suffix.lower())
+    if path.is_dir() or not path.suffix:
+        guess = "folder"
     for known in get_args(Format):
         if known == (given or guess):
             chosen: Format = known
@@ -68,13 +76,7 @@ def _read_csv(path: Path, classes: ClassList) -> Iterator[Given]:
         file.seek(0)
         between = max(_BETWEEN_CELLS, key=first.count)
         rows = csv.DictReader(file, delimiter=between)
-        try:
-            names = [name.strip().lower() for name in rows.fieldnames or []]
-        except csv.Error as error:
-            raise InputError(f"{path}, line 1: {error}") from error
-        rows.fieldnames = names
-        if any(names.count(name) != 1 for name in ("id", "label")):
-            raise InputError(f"{path}, line 1: the columns id and label are needed, each once")
+        column = _name_columns(path, rows)
         while True:
             where = f"{path}, line {rows.line_num + 1}"
             try:
@@ -83,21 +85,45 @@ def _read_csv(path: Path, classes: ClassList) -> Iterator[Given]:
                 raise InputError(f"{where}: {error}") from error
             if row is None:
                 return
-            sample, label = row["id"], row["label"]
             if None in row or None in row.values():
                 short = "short"
                 if None not in row.values():
                     short = f"long; put names with {between!r} in them in quotes"
                 raise InputError(f"{where}: the row is too {short}")
-            label = label.strip()
-            if not label:
-                none = f", or write {SEPARATOR} for none of them" if classes.multi_label else ""
-                raise InputError(f"{where}: no label; leave the row out{none}")
-            several = [name for name in label.split(SEPARATOR) if name]
-            yield where, sample, several if classes.multi_label else [label]
+            if not any(cell.strip() for cell in row.values()):
+                continue
+            label = row[column].strip()
+            _check_skip(where, row.get("skip", ""), given=bool(label))
+            yield where, row["id"], _names_in(label, classes) if label else None
 
 
-def _read_jsonl(path: Path, _classes: ClassList) -> Iterator[Given]:
+def _name_columns(path: Path, rows: csv.DictReader[str]) -> str:
+    """Name the columns in small letters, and return the name of the one with the labels."""
+    try:
+        names = [name.strip().lower() for name in rows.fieldnames or []]
+    except csv.Error as error:
+        raise InputError(f"{path}, line 1: {error}") from error
+    rows.fieldnames = names
+    found = [name for name in names if name in _LABEL_COLUMNS]
+    if names.count("id") != 1 or len(found) != 1:
+        raise InputError(
+            f"{path}, line 1: the columns id and label (or labels) are needed, each once"
+        )
+    return found[0]
+
+
+def _names_in(text: str, classes: ClassList) -> list[str]:
+    return split_names(text, classes) if classes.multi_label else [text]
+
+
+def _check_skip(where: str, skip: object, *, given: bool) -> None:
+    """Refuse a label for an image that is said to be skipped."""
+    told = skip if isinstance(skip, bool) else str(skip or "").strip().lower() not in _NOT_SKIPPED
+    if told and given:
+        raise InputError(f"{where}: labelled and skipped; decide on one")
+
+
+def _read_jsonl(path: Path, classes: ClassList) -> Iterator[Given]:
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -106,13 +132,26 @@ def _read_jsonl(path: Path, _classes: ClassList) -> Iterator[Given]:
             try:
                 entry = json.loads(line)
                 sample = entry["id"]
-                labels = [entry["label"]] if "label" in entry else entry["labels"]
+                labels = _labels_of(entry)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise InputError(f'{where}: write {{"id": …, "labels": […]}}') from error
-            texts = isinstance(labels, list) and all(isinstance(x, str) for x in [sample, *labels])
+            if all(entry.get(key) is not None for key in _LABEL_COLUMNS):
+                raise InputError(f"{where}: label and labels; leave one of them out")
+            if isinstance(labels, str):
+                labels = _names_in(labels.strip(), classes) if labels.strip() else None
+            given = [] if labels is None else labels
+            texts = isinstance(given, list) and all(isinstance(x, str) for x in [sample, *given])
             if not texts:
                 raise InputError(f"{where}: id and labels must be texts")
+            _check_skip(where, entry.get("skip"), given=labels is not None)
             yield where, sample, labels
+
+
+def _labels_of(entry: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever is there
+    """Return what stands under label or labels; None where nobody has said anything yet."""
+    if not entry.keys() & (_LABEL_COLUMNS | {"skip"}):
+        raise KeyError("labels")
+    return entry.get("labels") if entry.get("label") is None else entry["label"]
 
 
 def _read_folder(path: Path, photos: Path, classes: ClassList) -> Iterator[Given]:

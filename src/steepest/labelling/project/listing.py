@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections import Counter
@@ -23,6 +24,14 @@ VOLUME_SUFFIXES = frozenset({".npy", ".npz", ".mrc"})
 _KNOWN = SUFFIXES | VOLUME_SUFFIXES
 _AT_ONCE = 2000
 
+# A file that was written anew may be readable now. One that has answers may be another than the one
+# they are about: without a note of what was in that, another size alone says so.
+_RENEW = """UPDATE images SET unreadable = NULL, copy_of = NULL,
+    changed = CASE WHEN votes = 0 AND skips = 0 THEN 0
+        WHEN content IS NULL AND (size_bytes <> :size OR changed = 2) THEN 2 ELSE 1 END,
+    content = CASE WHEN votes > 0 OR skips > 0 THEN content END,
+    size_bytes = :size, changed_ns = :at WHERE id = :id"""
+
 Found = tuple[str, int, int]
 """A relative path, its size in bytes and when it was changed in nanoseconds."""
 
@@ -38,6 +47,7 @@ class Scan:
         refused: Links out of the folder or to folders, and names that no file can hold.
         total: Images that are there.
         others: Other files, by the endings of their names, the most frequent first.
+        changed: Labelled images whose files hold something else now, as far as is known.
     """
 
     added: int
@@ -46,6 +56,7 @@ class Scan:
     refused: int
     total: int
     others: tuple[tuple[str, int], ...] = ()
+    changed: int = 0
 
 
 def is_sample_name(name: str) -> bool:
@@ -103,19 +114,42 @@ def scan(store: Store, photos: Path, settings: Settings) -> Scan:
 
 
 def _note(connection: sqlite3.Connection, rows: list[Found], turn: int, settings: Settings) -> None:
+    given = {"ids": json.dumps([row[0] for row in rows]), "turn": turn}
+    known = {
+        row["id"]: (row["size_bytes"], row["changed_ns"])
+        for row in connection.execute(
+            """SELECT id, size_bytes, changed_ns FROM images
+            WHERE id IN (SELECT value FROM json_each(:ids))""",
+            given,
+        )
+    }
+    _add(connection, [row for row in rows if row[0] not in known], turn, settings)
+    connection.executemany(
+        _RENEW,
+        [
+            {"id": name, "size": size, "at": at}
+            for name, size, at in rows
+            if known.get(name, (size, at)) != (size, at)
+        ],
+    )
+    # Another process may be looking too, and what it has seen stays seen.
+    connection.execute(
+        """UPDATE images SET seen = :turn WHERE seen < :turn
+        AND id IN (SELECT value FROM json_each(:ids))""",
+        given,
+    )
+
+
+def _add(connection: sqlite3.Connection, rows: list[Found], turn: int, settings: Settings) -> None:
+    if not rows:
+        return
     ids = [row[0] for row in rows]
     shuffle = keyed_uniform(settings.seed, "labelling order", ids)[:, 0]
     chance = keyed_uniform(settings.seed, "validation", ids)[:, 0]
     held_out = chance < settings.validation_share
-    # A file that was written anew may be readable now. Another process may be looking too, and
-    # what it has seen stays seen.
     connection.executemany(
-        """INSERT INTO images (id, size_bytes, changed_ns, seen, held_out, shuffle)
-        VALUES (?, ?, ?, ?, ?, ?)
-        ON CONFLICT (id) DO UPDATE SET seen = max(seen, excluded.seen),
-            unreadable = CASE WHEN size_bytes = excluded.size_bytes
-                AND changed_ns = excluded.changed_ns THEN unreadable END,
-            size_bytes = excluded.size_bytes, changed_ns = excluded.changed_ns""",
+        """INSERT OR IGNORE INTO images (id, size_bytes, changed_ns, seen, held_out, shuffle)
+        VALUES (?, ?, ?, ?, ?, ?)""",
         (
             (*row, turn, int(out), float(place))
             for row, out, place in zip(rows, held_out, shuffle, strict=True)

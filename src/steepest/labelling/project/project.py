@@ -11,17 +11,18 @@ from typing import Any, Self
 from steepest.errors import DataError, InputError
 from steepest.files import write_atomically
 from steepest.labelling.project.classes import ClassList, add_class, rename_class
-from steepest.labelling.project.exporting import ExportReport, export_labels, list_labels
+from steepest.labelling.project.contents import Budget, Content, read_content
+from steepest.labelling.project.exchanging import Exchanging
 from steepest.labelling.project.history import CONDITIONS
-from steepest.labelling.project.importing import GivenBy, ImportReport, import_labels
-from steepest.labelling.project.label_files import choose_format, read_labels
-from steepest.labelling.project.listing import Scan, scan
+from steepest.labelling.project.listing import Scan
+from steepest.labelling.project.looking import look_quickly
 from steepest.labelling.project.photos_note import PHOTOS_NAME, check_photos
 from steepest.labelling.project.pictures import Pictures
 from steepest.labelling.project.queue import Queue
 from steepest.labelling.project.readiness import why_no_model
-from steepest.labelling.project.records import Batch, Counts, Labels, Pick, Training
-from steepest.labelling.project.resolve import reopen
+from steepest.labelling.project.records import Batch, Counts, Pick, Training
+from steepest.labelling.project.replaced import ask_again, keep_labels
+from steepest.labelling.project.resolve import ask_more, change_overlap
 from steepest.labelling.project.settings import (
     Settings,
     change,
@@ -37,8 +38,11 @@ from steepest.pool.lock import FileLock
 FOLDER_NAME = ".steepest"
 """Where a project is by default: in the folder of the images."""
 
+_MOST_BYTES = 16 << 20
+"""Files up to this size are read when they are answered, larger ones by the next training."""
 
-class Project:
+
+class Project(Exchanging):
     """All that is behind a page for labelling; safe to use from several threads.
 
     Made by ``open``. One process at a time has it.
@@ -69,11 +73,11 @@ class Project:
         self._lock = lock
         self._settings = settings
         self._clock = clock
-        self.scan = scan(store, photos, settings)
+        self.scan = look_quickly(store, photos, settings)
         current: Callable[[], Settings] = lambda: self._settings  # noqa: E731
         self.pictures = Pictures(store, photos, current, clock)
         self.trainer = Trainer(store, photos, current, clock, background=background)
-        self.queue = Queue(store, current, clock, self.trainer.consider)
+        self.queue = Queue(store, current, clock, self.trainer.consider, self._look_into)
 
     @classmethod
     def open(
@@ -125,6 +129,9 @@ class Project:
             lock.release()
             raise
 
+    def _look_into(self, sample: str) -> Content | None:
+        return read_content(self.photos, sample, Budget(size_bytes=_MOST_BYTES))
+
     def close(self) -> None:
         """End the training process, close the file and let others in."""
         self.trainer.stop()
@@ -157,7 +164,7 @@ class Project:
             changed = change(self._settings, changes)
             changed.check_names()
             save_settings(connection, changed)
-            reopen(connection, changed.overlap)
+            change_overlap(connection, self._settings.overlap, changed.overlap)
             self._settings = changed
         return changed
 
@@ -189,13 +196,48 @@ class Project:
             rename_class(connection, old, new)
 
     def rescan(self) -> Scan:
-        """Look at the folder again: new images are added, others marked as missing.
+        """Look at the folder again: new images are added, others marked as missing or changed.
 
         Raises:
             DataError: If the folder is away as a whole; then nothing is changed.
         """
-        self.scan = scan(self.store, self.photos, self._settings)
+        self.scan = look_quickly(self.store, self.photos, self._settings)
         return self.scan
+
+    def ask_again(self, samples: Sequence[str] | None = None) -> int:
+        """Ask again about labelled files that changed; their old answers stay in the history.
+
+        Args:
+            samples: Which of them; None is all.
+
+        Returns:
+            How many.
+
+        Raises:
+            InputError: If there is no such sample.
+        """
+        with self.store.writing() as connection:
+            return ask_again(connection, self._settings, samples)
+
+    def keep_labels(self, samples: Sequence[str] | None = None) -> int:
+        """Let the labels of files that changed hold for what is in them now.
+
+        Args:
+            samples: Which of them; None is all.
+
+        Returns:
+            How many.
+
+        Raises:
+            InputError: If there is no such sample.
+        """
+        with self.store.writing() as connection:
+            return keep_labels(connection, samples)
+
+    def ask_more(self) -> int:
+        """Ask more people about images that were done under a smaller overlap; return how many."""
+        with self.store.writing() as connection:
+            return ask_more(connection, self._settings.overlap)
 
     def progress(self) -> Counts:
         """Return how many images are in which state."""
@@ -205,11 +247,6 @@ class Project:
                 f"SELECT count(*) AS images, {sums} FROM images"  # noqa: S608
             ).fetchone()
         return Counts(**dict(row))
-
-    def labels(self) -> list[tuple[str, Labels]]:
-        """Return every sample that has a label, with its classes, all at one moment."""
-        with self.store.reading() as connection:
-            return list_labels(connection, self._settings)
 
     def why_no_model(self) -> str | None:
         """Say why no model can be trained on the labels so far; None if one can."""
@@ -232,67 +269,14 @@ class Project:
             classes = ClassList.load(connection, multi_label=self._settings.multi_label)
             return list_picks(connection, classes, batch)
 
-    def import_labels(
-        self,
-        path: Path | str,
-        *,
-        format: str | None = None,  # noqa: A002 - what users call it
-        known_only: bool = False,
-    ) -> ImportReport:
-        """Take labels from a CSV or JSONL file or from folders of classes, all or none.
-
-        Args:
-            path: The file or folder.
-            format: What it is; None goes by its name.
-            known_only: Whether to pass over samples that are not known.
-
-        Raises:
-            InputError: If a sample or class is not known; says the line.
-        """
-        path, photos = Path(path), self.photos
-        chosen = choose_format(path, format)
-        return self.import_given(
-            lambda classes: read_labels(path, chosen, photos, classes), known_only=known_only
-        )
-
-    def import_given(self, given: GivenBy, *, known_only: bool = False) -> ImportReport:
-        """Take labels from what yields them, all or none.
-
-        Args:
-            given: Yields places, samples and names of classes, told the classes that are known.
-            known_only: Whether to pass over samples that are not known.
-
-        Raises:
-            InputError: If a sample or class is not known; says the place.
-        """
-        report = import_labels(
-            self.store, self._settings, given, self._clock(), known_only=known_only
-        )
-        if report.added:
-            self.trainer.consider("labels were imported")
-        return report
-
-    def export_labels(
-        self,
-        path: Path | str,
-        *,
-        format: str | None = None,  # noqa: A002 - what users call it
-        replace: bool = False,
-    ) -> ExportReport:
-        """Write all labels to a CSV or JSONL file or to folders of classes.
-
-        Raises:
-            InputError: If it is there already, or cannot be written.
-        """
-        return export_labels(
-            self.store, self.photos, self._settings, Path(path), format, replace=replace
-        )
-
 
 def _prepare(store: Store, classes: Sequence[str], given: Settings | None) -> Settings:
     with store.writing() as connection:
-        settings = merge_settings(load_settings(connection), given)
+        before = load_settings(connection)
+        settings = merge_settings(before, given)
         save_settings(connection, settings)
+        if before is not None:
+            change_overlap(connection, before.overlap, settings.overlap)
         for name in classes:
             add_class(connection, name)
     return settings

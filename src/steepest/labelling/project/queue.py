@@ -25,6 +25,9 @@ _FREE = f"""i.open = 1 AND {_AWAKE}
     AND NOT EXISTS (SELECT 1 FROM assignments s WHERE s.image = i.number AND s.annotator = :who)
     AND i.votes + (SELECT count(*) FROM assignments s WHERE s.image = i.number) < :overlap"""  # noqa: S608
 # Which table and index come first is said here: left to itself, SQLite goes through all images.
+_AGAIN = f"""SELECT i.number, NULL AS batch FROM images i INDEXED BY images_asked_again
+    WHERE {_FREE} AND i.votes = 0 AND i.asked_again > 0
+    ORDER BY i.skips, i.shuffle LIMIT 1"""  # noqa: S608
 _PICKED = f"""SELECT i.number, p.batch FROM picks p CROSS JOIN images i ON i.number = p.image
     WHERE p.batch = (SELECT max(number) FROM batches) AND {_FREE}
     ORDER BY i.skips > 0, p.rank LIMIT 1"""  # noqa: S608
@@ -111,7 +114,7 @@ class Queue(Answering):
 
 def _give(connection: sqlite3.Connection, asked: Asked, *, overlap: int) -> bool:
     # What one person has begun is finished before more is begun, or agreement is never known.
-    for query in (_BEGUN, _PICKED, _ANY) if overlap > 1 else (_PICKED, _ANY):
+    for query in (_BEGUN, _AGAIN, _PICKED, _ANY) if overlap > 1 else (_AGAIN, _PICKED, _ANY):
         row = connection.execute(query, asked).fetchone()
         if row is not None:
             break
@@ -124,8 +127,9 @@ def _give(connection: sqlite3.Connection, asked: Asked, *, overlap: int) -> bool
     ).fetchone()[0]
     batch = row["batch"]
     if batch is None:
-        # Of a begun image the others were shown a prediction too.
-        known = "SELECT max(batch) FROM picks WHERE image = ?"
+        # Of a begun image the others were shown a prediction too; of another file it says nothing.
+        known = """SELECT max(p.batch) FROM picks p JOIN images i ON i.number = p.image
+            WHERE i.number = ? AND i.asked_again = 0"""
         batch = connection.execute(known, (row["number"],)).fetchone()[0]
     connection.execute(
         "INSERT INTO assignments VALUES (:image, :who, :now, :expires, :turn, :batch, :browser)",

@@ -67,6 +67,7 @@ class Answer:
         probability: How likely that was in its eyes.
         batch: The batch the sample was given out in.
         undoes: The number of the answer that is taken back.
+        earlier_file: Whether it is about another file that had the same name.
     """
 
     number: int
@@ -80,6 +81,7 @@ class Answer:
     probability: float | None = None
     batch: int | None = None
     undoes: int | None = None
+    earlier_file: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,13 @@ class Resolved:
         labels: The majority's; None if there is none.
         votes: The people who gave a label.
         disputed: Whether they are split evenly.
+        copy_of: The sample with the same bytes whose label this is; None if it is its own.
     """
 
     labels: Labels | None
     votes: int
     disputed: bool
+    copy_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class SampleState:
         disputed: Whether people are split evenly.
         unreadable: Why it cannot be shown; None if it can, as far as is known.
         missing: Whether the file is gone.
+        copy_of: A sample with the same bytes that is asked about instead; None if there is none.
     """
 
     sample: str
@@ -118,6 +123,7 @@ class SampleState:
     disputed: bool
     unreadable: str | None
     missing: bool
+    copy_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,8 @@ class Counts:
         open: Those that still wait for an answer.
         skipped: Those without a label that somebody skipped.
         disputed: Those on which people are split evenly.
+        changed: Answered ones whose files hold something else now.
+        copies: Those without an answer that are asked about as another with the same bytes.
     """
 
     images: int
@@ -141,6 +149,8 @@ class Counts:
     open: int
     skipped: int
     disputed: int
+    changed: int = 0
+    copies: int = 0
 
 
 @dataclass(frozen=True)

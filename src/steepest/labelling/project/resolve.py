@@ -13,7 +13,8 @@ IMPORTED_BY = "import"
 What a person says about it holds instead: otherwise one person alone could never correct a file.
 """
 
-_OPEN = "missing = 0 AND unreadable IS NULL AND imported = 0 AND votes < ?"
+_OPEN = """missing = 0 AND unreadable IS NULL AND imported = 0 AND copy_of IS NULL
+    AND votes < CASE WHEN enough > 0 THEN min(enough, :overlap) ELSE :overlap END"""
 
 
 def refresh(connection: sqlite3.Connection, image: int, *, overlap: int, multi_label: bool) -> None:
@@ -28,28 +29,50 @@ def refresh(connection: sqlite3.Connection, image: int, *, overlap: int, multi_l
     votes = people or [row["labels"] for row in given]
     imported = len(people) < len(given)
     labels = decide(votes, multi_label=multi_label)
+    # What has answers of its own is asked about by itself; what has too few, as all others are.
     connection.execute(
-        "UPDATE images SET votes = ?, skips = ?, imported = ?, labels = ?, disputed = ? "
-        "WHERE number = ?",
-        (
-            len(votes),
-            len(rows) - len(given),
-            int(imported),
-            labels,
-            int(bool(votes) and labels is None),
-            image,
-        ),
+        """UPDATE images SET votes = :votes, skips = :skips, imported = :imported,
+        labels = :labels, disputed = :disputed, copy_of = CASE WHEN :answers = 0 THEN copy_of END,
+        enough = CASE WHEN :votes >= enough THEN enough ELSE 0 END WHERE number = :image""",
+        {
+            "votes": len(votes),
+            "skips": len(rows) - len(given),
+            "imported": int(imported),
+            "labels": labels,
+            "disputed": int(bool(votes) and labels is None),
+            "answers": len(rows),
+            "image": image,
+        },
     )
     reopen(connection, overlap, image)
 
 
 def reopen(connection: sqlite3.Connection, overlap: int, image: int | None = None) -> None:
     """Decide anew which images wait for answers; None is all of them."""
-    only = "" if image is None else " AND number = ?"
+    only = "" if image is None else " AND number = :image"
     connection.execute(
         f"UPDATE images SET open = ({_OPEN}) WHERE open <> ({_OPEN}){only}",  # noqa: S608
-        (overlap, overlap) if image is None else (overlap, overlap, image),
+        {"overlap": overlap, "image": image},
     )
+
+
+def change_overlap(connection: sqlite3.Connection, before: int, after: int) -> None:
+    """Follow another number of people: images that were done by the old one stay done."""
+    if after > before:
+        connection.execute(
+            "UPDATE images SET enough = :before WHERE enough = 0 AND votes >= :before",
+            {"before": before},
+        )
+    reopen(connection, after)
+
+
+def ask_more(connection: sqlite3.Connection, overlap: int) -> int:
+    """Ask more people about images that were done when fewer were asked; return how many."""
+    done = connection.execute(
+        "UPDATE images SET enough = 0 WHERE enough > 0 AND enough < ?", (overlap,)
+    ).rowcount
+    reopen(connection, overlap)
+    return done
 
 
 def decide(votes: Sequence[str], *, multi_label: bool) -> str | None:

@@ -15,8 +15,10 @@ from torch import Tensor
 
 from steepest.errors import InputError, RunFolderError
 from steepest.labelling.project.choosing import SPREAD, pick_by_model, pick_spread
+from steepest.labelling.project.copies import find_copies
 from steepest.labelling.project.learning import Learnt, can_learn, learn, to_targets
-from steepest.labelling.project.listing import check_there, scan
+from steepest.labelling.project.listing import check_there
+from steepest.labelling.project.looking import look_closely
 from steepest.labelling.project.picking import VALIDATION, Candidate, write_batch
 from steepest.labelling.project.predictions import pack, predicted
 from steepest.labelling.project.round import Round
@@ -60,8 +62,11 @@ def run_round(store: Store, photos: Path, token: str) -> bool:
             return False
     this = Round(store, photos, token)
     with this.progress.task("looking", 0):
-        scan(store, photos, this.settings)
+        look_closely(store, photos, this.settings)
     outcome = _train(this) or Outcome(pick_spread(this), SPREAD)
+    # Copies are left out of the batch when it is written.
+    picked = [pick.image for pick in outcome.picks]
+    find_copies(store, photos, this.settings, among=picked)
     _commit(this, outcome, time.monotonic() - started)
     return True
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 """Counts changes of the tables; a file of a later version is refused."""
+
+_OF_CONTENT = (
+    "CREATE INDEX images_by_size ON images (size_bytes)",
+    "CREATE INDEX images_by_content ON images (content) WHERE content IS NOT NULL",
+    "CREATE INDEX images_changed ON images (changed) WHERE changed > 0",
+    "CREATE INDEX images_copied ON images (copy_of) WHERE copy_of IS NOT NULL",
+    """CREATE INDEX images_asked_again ON images (skips, shuffle)
+        WHERE open = 1 AND votes = 0 AND asked_again > 0""",
+)
 
 TABLES = (
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -26,11 +35,17 @@ TABLES = (
         labels TEXT,
         disputed INTEGER NOT NULL DEFAULT 0,
         open INTEGER NOT NULL DEFAULT 1,
-        rests_until REAL NOT NULL DEFAULT 0
+        rests_until REAL NOT NULL DEFAULT 0,
+        content TEXT,
+        changed INTEGER NOT NULL DEFAULT 0,
+        asked_again INTEGER NOT NULL DEFAULT 0,
+        copy_of INTEGER,
+        enough INTEGER NOT NULL DEFAULT 0
     )""",
     "CREATE INDEX images_in_line ON images (open, skips, shuffle)",
     "CREATE INDEX images_begun ON images (skips, shuffle) WHERE open = 1 AND votes > 0",
     "CREATE INDEX images_labelled ON images (labels) WHERE labels IS NOT NULL",
+    *_OF_CONTENT,
     """CREATE TABLE assignments (
         image INTEGER NOT NULL REFERENCES images,
         annotator TEXT NOT NULL,
@@ -131,5 +146,13 @@ CHANGES: dict[int, tuple[str, ...]] = {
         "UPDATE images SET unreadable = NULL",
     ),
     2: ("ALTER TABLE answers ADD COLUMN browser TEXT NOT NULL DEFAULT ''",),
+    3: (
+        "ALTER TABLE images ADD COLUMN content TEXT",
+        "ALTER TABLE images ADD COLUMN changed INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE images ADD COLUMN asked_again INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE images ADD COLUMN copy_of INTEGER",
+        "ALTER TABLE images ADD COLUMN enough INTEGER NOT NULL DEFAULT 0",
+        *_OF_CONTENT,
+    ),
 }
 """Statements that bring a project of a version to the next one."""

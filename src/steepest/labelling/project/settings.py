@@ -51,6 +51,7 @@ class Settings:
         folds: Further models, each without a part of the labels, that look for wrong labels.
         device: Where to compute.
         hints: Whether people see what the model thinks.
+        ask_copies: Whether files that are byte for byte the same are asked about one by one.
 
     Raises:
         InputError: If a value cannot be used.
@@ -80,6 +81,7 @@ class Settings:
     folds: int = 0
     device: str = "auto"
     hints: bool = True
+    ask_copies: bool = False
 
     def __post_init__(self) -> None:
         least = {"overlap": 1, "batch_size": 1, "subset_factor": 1, "cold_start_images": 1}

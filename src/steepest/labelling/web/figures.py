@@ -116,7 +116,8 @@ class Figures:
             row = connection.execute(
                 """SELECT (SELECT max(number) FROM answers),
                 (SELECT max(number) FROM trainings WHERE status IN ('done', 'failed')),
-                (SELECT count(*) FROM classes)"""
+                (SELECT count(*) FROM classes),
+                (SELECT count(*) FROM images WHERE changed > 0 AND changed = 2)"""
             ).fetchone()
         return (*row, self._project.scan, self._project.settings)
 

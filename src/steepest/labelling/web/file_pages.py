@@ -15,6 +15,7 @@ from steepest.errors import InputError
 from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import ImportReport
 from steepest.labelling.project.exporting import label_text
+from steepest.labelling.project.label_files import SUFFIXES
 from steepest.labelling.project.store import FILE_NAME
 from steepest.labelling.web.folder_zip import read_folders, stream_folders
 from steepest.labelling.web.kept import show_after_saving
@@ -44,7 +45,7 @@ def export(room: Here, kind: Literal["csv", "jsonl", "zip", "sqlite"]) -> Respon
         pieces = stream_folders(room.project)
         return StreamingResponse(pieces, media_type=_TYPES[kind], headers=headers)
     # Not by way of the disk: when it is full, people want their labels most.
-    text = label_text(room.project.labels(), kind)
+    text = label_text(room.project.label_rows(), kind)
     return Response(text.encode(), media_type=_TYPES[kind], headers=headers)
 
 
@@ -73,16 +74,18 @@ def take_in(
 ) -> Response:
     """Take labels from a file: all of them, or none if one cannot be understood."""
     name = PurePosixPath((file.filename or "").replace("\\", "/")).name
-    kind = PurePosixPath(name).suffix.lower().removeprefix(".")
-    if kind == "zip":
+    suffix = PurePosixPath(name).suffix.lower()
+    if suffix == ".zip":
         zipped = file.file
         report = room.project.import_given(
             lambda classes: read_folders(zipped, name, classes), known_only=known_only
         )
-    elif kind in ("csv", "jsonl"):
-        report = _import(room, name, kind, file.file, known_only=known_only)
+    elif suffix in SUFFIXES:
+        report = _import(room, name, suffix, file.file, known_only=known_only)
     else:
-        raise InputError("labels come as .csv, .jsonl, or a .zip with a folder for each class")
+        raise InputError(
+            f"labels come as {', '.join(SUFFIXES)}, or a .zip with a folder for each class"
+        )
     values = {
         "report": report,
         "conflicts": report.conflicts[:_MOST_CONFLICTS],
@@ -96,9 +99,11 @@ def take_in(
     return show_after_saving(show, added, "the page cannot be shown")
 
 
-def _import(room: Room, name: str, kind: str, given: BinaryIO, *, known_only: bool) -> ImportReport:
+def _import(
+    room: Room, name: str, suffix: str, given: BinaryIO, *, known_only: bool
+) -> ImportReport:
     folder = _scratch(room)
-    path = folder / f"labels.{kind}"
+    path = folder / f"labels{suffix}"
     try:
         with path.open("wb") as copy:
             shutil.copyfileobj(given, copy)

@@ -16,6 +16,7 @@ from steepest.errors import DataError, InputError, SkippedFilesWarning
 from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import Project
 from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.exporting import COPIES, copies_text
 from steepest.labelling.project.label_files import Given
 from steepest.labelling.project.listing import is_sample_name
 
@@ -58,7 +59,9 @@ def stream_folders(project: Project) -> Iterator[bytes]:
     outlet = _Outlet()
     left_out: list[tuple[str, str, str]] = []
     with zipfile.ZipFile(outlet, "w") as archive:
-        for sample, label in _list_labels(project):
+        # At one moment: people go on answering during a download.
+        rows = project.label_rows()
+        for sample, label in ((row.sample, label) for row in rows for label in row.labels):
             with _scratch(project) as whole:
                 try:
                     _copy(project.pictures.path(sample), whole)
@@ -74,6 +77,9 @@ def stream_folders(project: Project) -> Iterator[bytes]:
             yield outlet.fetch()
         if left_out:
             archive.writestr(LEFT_OUT, _table(left_out))
+        copies = copies_text(rows)
+        if copies is not None:
+            archive.writestr(COPIES, copies)
     yield outlet.fetch()
     if left_out:
         warnings.warn(_say(len(left_out)), SkippedFilesWarning, stacklevel=2)
@@ -159,10 +165,3 @@ def _table(left_out: Iterable[tuple[str, str, str]]) -> str:
     rows = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     rows.writerows([("id", "label", "reason"), *left_out])
     return text.getvalue()
-
-
-def _list_labels(project: Project) -> Iterator[tuple[str, str]]:
-    # At one moment: people go on answering during a download.
-    for sample, labels in project.labels():
-        for label in labels:
-            yield sample, label

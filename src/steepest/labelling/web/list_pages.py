@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Form, Query
+from fastapi.responses import HTMLResponse, Response
 
+from steepest.labelling.project.history import State
 from steepest.labelling.web.room import Annotator, Here
 
 router = APIRouter()
@@ -15,20 +16,33 @@ PAGE = 48
 Before = Annotated[int | None, Query(ge=0, lt=1 << 63)]
 """A number of an answer, as the store can hold it."""
 
-State = Literal["labelled", "open", "skipped", "disputed", "unreadable", "missing"]
-
 
 @router.get("/review")
 def review(room: Here, who: Annotator) -> HTMLResponse:
-    """Show labels to look at again, and samples that people are split on."""
-    split = room.project.queue.samples(state="disputed", limit=PAGE)
+    """Show labels to look at again: of changed files, doubted ones, and where people are split."""
+    queue, figure = room.project.queue, room.figures.look(exact=True)
     values = {
         "page": "review",
-        "suspicious": room.figures.look(exact=True).suspicious,
-        "disputed": split,
+        "suspicious": figure.suspicious,
+        "counts": figure.counts,
+        "changed": queue.samples(state="changed", limit=PAGE),
+        "disputed": queue.samples(state="disputed", limit=PAGE),
         "work": room.figures.work(),
     }
     return room.show("review.html", values, who=who)
+
+
+@router.post("/changed")
+def settle_changed(
+    room: Here, who: Annotator, then: Annotated[Literal["ask", "keep"], Form()]
+) -> Response:  # files are everybody's, whoever decides about them
+    """Ask again about files that changed since they were labelled, or keep their labels."""
+    del who
+    if then == "ask":
+        room.project.ask_again()
+    else:
+        room.project.keep_labels()
+    return Response(status_code=204, headers={"HX-Redirect": "/" if then == "ask" else "/review"})
 
 
 @router.get("/history")

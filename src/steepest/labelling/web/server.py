@@ -16,6 +16,7 @@ from steepest.errors import InputError
 from steepest.labelling.project import Project
 from steepest.labelling.web.addresses import list_addresses, own_address
 from steepest.labelling.web.app import create_app
+from steepest.labelling.web.connections import Connection
 from steepest.labelling.web.gate import TOKEN
 
 USUAL_PORT = 8433
@@ -74,6 +75,7 @@ def serve(
         log_level="warning",
         access_log=False,  # an access log would hold the token
         server_header=False,
+        http=Connection,
         ws="none",
         limit_concurrency=_MOST_AT_ONCE,
         timeout_graceful_shutdown=_PATIENCE_SECONDS,

@@ -1,0 +1,128 @@
+"""What is in a file, as a short text: noted once, compared when a file seems to have changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steepest.errors import DataError
+from steepest.labelling.project.pictures import locate
+from steepest.labelling.project.store import Store
+
+_DIGEST_BYTES = 16
+_AT_ONCE = 200
+
+
+@dataclass(frozen=True)
+class Content:
+    """What was in a file when it was read.
+
+    Attributes:
+        text: Equal for equal bytes alone; begins with the size.
+        size_bytes: The file's size.
+        changed_ns: When it was changed last, in nanoseconds.
+    """
+
+    text: str
+    size_bytes: int
+    changed_ns: int
+
+
+@dataclass
+class Budget:
+    """How much may still be read, where somebody waits for it.
+
+    Attributes:
+        files: So many files.
+        size_bytes: So much of them.
+    """
+
+    files: float = float("inf")
+    size_bytes: float = float("inf")
+
+    def spend(self, size_bytes: int) -> bool:
+        """Take a file's share; False if too little is left."""
+        if self.files < 1 or self.size_bytes < size_bytes:
+            return False
+        self.files -= 1
+        self.size_bytes -= size_bytes
+        return True
+
+
+def size_of(content: str) -> int:
+    """Return the size in bytes that a content had."""
+    return int(content.partition(":")[0])
+
+
+def read_content(photos: Path, sample: str, budget: Budget | None = None) -> Content | None:
+    """Return what is in a sample's file; None if it cannot be read now, or is too large.
+
+    Args:
+        photos: The folder of the samples.
+        sample: The sample.
+        budget: What may be read; None is anything.
+    """
+    try:
+        with locate(photos, sample).open("rb") as file:
+            before = os.fstat(file.fileno())
+            if budget is not None and not budget.spend(before.st_size):
+                return None
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES))
+            after = os.fstat(file.fileno())
+    except (DataError, OSError, MemoryError):
+        return None
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        return None  # it is being written
+    text = f"{after.st_size}:{digest.hexdigest()}"
+    return Content(text, after.st_size, after.st_mtime_ns)
+
+
+def note_contents(
+    store: Store, photos: Path, rows: Iterable[sqlite3.Row], budget: Budget | None = None
+) -> None:
+    """Note what is in files of which that is not known; those that changed meanwhile are left.
+
+    Args:
+        store: The project's file.
+        photos: The folder of the samples.
+        rows: With number, id, size_bytes and changed_ns of images.
+        budget: What may be read.
+    """
+    found: list[tuple[str, int, int, int]] = []
+    for row in rows:
+        seen = read_content(photos, row["id"], budget)
+        if seen is not None:
+            found.append((seen.text, row["number"], seen.size_bytes, seen.changed_ns))
+        if len(found) >= _AT_ONCE:
+            _write(store, found)
+            found = []
+    _write(store, found)
+
+
+def note_answered(store: Store, photos: Path) -> None:
+    """Note what is in every file that was answered, so that a later one under its name shows.
+
+    Each is read once. A file whose size alone is as before, and whose content was never noted, is
+    taken to be the same.
+    """
+    with store.reading() as connection:
+        rows = connection.execute(
+            """SELECT number, id, size_bytes, changed_ns FROM images WHERE content IS NULL
+            AND (votes > 0 OR skips > 0) AND changed = 0 AND missing = 0"""
+        ).fetchall()
+    note_contents(store, photos, rows)
+
+
+def _write(store: Store, found: Sequence[tuple[str, int, int, int]]) -> None:
+    if not found:
+        return
+    with store.writing() as connection:
+        connection.executemany(
+            """UPDATE images SET content = ? WHERE number = ? AND content IS NULL
+            AND size_bytes = ? AND changed_ns = ?""",
+            found,
+        )

@@ -1,0 +1,46 @@
+"""A look at the folder: what came, went, changed under its name, or is there twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from steepest.labelling.project.contents import Budget, note_answered
+from steepest.labelling.project.copies import find_copies, mark_copies
+from steepest.labelling.project.listing import Scan, scan
+from steepest.labelling.project.replaced import CHANGED, settle_suspected
+from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.store import Store
+
+_QUICK_FILES, _QUICK_BYTES = 200, 64 << 20
+"""How much is read while somebody waits for the page; the next training reads the rest."""
+_ALIKE_FILES, _ALIKE_BYTES = 2000, 1 << 30
+"""How much is read for copies in one training, where all files have the same size."""
+
+
+def look_quickly(store: Store, photos: Path, settings: Settings) -> Scan:
+    """Bring the store up to date with the folder in a moment.
+
+    Raises:
+        DataError: If the folder is away as a whole; then nothing is changed.
+    """
+    found = scan(store, photos, settings)
+    settle_suspected(store, photos, Budget(_QUICK_FILES, _QUICK_BYTES))
+    with store.writing() as connection:
+        mark_copies(connection, settings)
+        changed = connection.execute(
+            "SELECT count(*) FROM images WHERE changed > 0 AND changed = ?", (CHANGED,)
+        ).fetchone()[0]
+    return replace(found, changed=int(changed))
+
+
+def look_closely(store: Store, photos: Path, settings: Settings) -> None:
+    """Bring the store up to date with the folder, reading all that has to be read for it.
+
+    Raises:
+        DataError: If the folder is away as a whole; then nothing is changed.
+    """
+    scan(store, photos, settings)
+    settle_suspected(store, photos)
+    note_answered(store, photos)
+    find_copies(store, photos, settings, budget=Budget(_ALIKE_FILES, _ALIKE_BYTES))
