@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from steepest.bench.contenders.base import STANDARD
-from steepest.bench.result import read_result
+from steepest.bench.gradnorm_result import GradnormResult
 from steepest.bench.trial import Trial
 from steepest.cli.main import main
 
@@ -31,7 +31,7 @@ def test_every_contender_gets_a_line_and_a_record(capsys, tmp_path):
     out = tmp_path / "bench.json"
     code, text, errors = run(capsys, *TINY, "--threads", "1", "--growth", "--out", out)
     assert (code, errors) == (0, "")
-    result = read_result(out)
+    result = GradnormResult.read(out)
     assert result.complete
     assert result.environment["torch"]
     assert (result.rounds, result.seed, result.threads, result.device) == (1, 0, 1, "cpu")
@@ -56,7 +56,7 @@ def test_smoke_is_a_small_run_of_the_cifar_net(capsys, tmp_path):
         capsys, "bench", "gradnorm", "--smoke", "--contenders", "forward", "--quiet", "--out", out
     )
     assert code == 0
-    result = read_result(out)
+    result = GradnormResult.read(out)
     assert result.rounds == 1
     assert [(load.workload, load.batch) for load in result.workloads] == [("cifar-resnet18", 2)]
     assert "cifar-resnet18: 11.2 M parameters" in text
@@ -125,7 +125,7 @@ def test_ctrl_c_keeps_what_was_measured(capsys, tmp_path, monkeypatch):
     code, text, errors = run(capsys, *TINY, "--contenders", "forward,plain,ours", "--out", out)
     assert code == 130
     assert errors == f"steepest: stopped; what was measured so far is in {out}\n"
-    result = read_result(out)
+    result = GradnormResult.read(out)
     assert not result.complete
     statuses = {m.contender: m.status for m in result.workloads[0].measurements}
     assert statuses == {"forward": "measured", "plain": "measured", "ours": "unfinished"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from steepest.bench.cycle import CycleBench
-from steepest.bench.cycle_result import read_cycle_result
-from steepest.bench.cycle_table import describe_cycle
+from steepest.bench.cycle_result import CycleResult
+from steepest.bench.cycle_table import cycle_table
 from steepest.cli.main import main
 from steepest.errors import ConfigError, InputError
 from steepest.experiment.config import load_config
@@ -42,7 +42,7 @@ def test_a_strategy_that_changes_the_training_has_one_of_its_own(tmp_path):
 def test_a_refusal_ends_nothing_and_is_told(tmp_path):
     found = bench(tmp_path, "jointly=batchbald(limit=1)", "random").run()
     assert [m.status for m in found.measurements] == ["refused", "measured"]
-    assert "small batches" in describe_cycle(found)
+    assert "small batches" in cycle_table(found).text()
 
 
 def test_the_same_bench_again_takes_over_what_is_there(tmp_path):
@@ -71,4 +71,4 @@ def test_the_command_writes_what_can_be_read_again(tmp_path, capsys):
     argv = ["bench", "cycle", "digits", "--strategies", "random,margin", "--quiet", *changes]
     assert main([*argv, "--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
     assert "20 labelled, 1 epochs, 5 chosen out of 50" in capsys.readouterr().out
-    assert [m.strategy for m in read_cycle_result(out).measurements] == ["random", "margin"]
+    assert [m.strategy for m in CycleResult.read(out).measurements] == ["random", "margin"]

@@ -8,8 +8,8 @@ import torch
 
 from steepest.bench import precision as bench
 from steepest.bench.precision import PrecisionBench, Settings
-from steepest.bench.precision_result import read_precision_result
-from steepest.bench.precision_table import describe_precision
+from steepest.bench.precision_result import PrecisionResult
+from steepest.bench.precision_table import precision_table
 from steepest.bench.trained import train_and_draw
 from steepest.cli.main import main
 from steepest.datasets import load
@@ -83,7 +83,7 @@ def test_trouble_with_one_precision_leaves_the_others_alone(monkeypatch):
     assert [m.status for m in result.precisions] == ["measured", "measured", "failed"]
     assert result.precisions[2].note == "RuntimeError: ended by SIGILL"
     assert [known.complete for known in told] == [False, False, True]
-    text = describe_precision(result)
+    text = precision_table(result).text()
     assert "  bf16: failed: RuntimeError: ended by SIGILL" in text
     row = next(line for line in text.splitlines() if line.startswith("bf16"))
     assert row.split()[1:] == ["–"] * 7
@@ -146,7 +146,7 @@ def test_the_command_prints_a_table_and_saves_every_number(capsys, tmp_path, chi
     assert "n = 40" in lines[0]
     assert "10 of 10" in next(line for line in lines if line.startswith("fp32"))
     assert f"Numbers: {out}" in text
-    result = read_precision_result(out)
+    result = PrecisionResult.read(out)
     assert result.complete
     assert result.top == 0.25
     assert result.environment["torch"] == torch.__version__
@@ -180,7 +180,7 @@ def test_ctrl_c_keeps_what_was_measured(capsys, tmp_path, monkeypatch):
     assert code == 130
     assert errors == f"steepest: stopped; what was measured so far is in {out}\n"
     assert "bf16: unfinished" in text
-    result = read_precision_result(out)
+    result = PrecisionResult.read(out)
     assert not result.complete
     assert [m.status for m in result.precisions] == ["measured", "measured", "unfinished"]
 

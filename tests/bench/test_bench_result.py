@@ -7,15 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from steepest.bench.result import (
-    SCHEMA,
-    BenchResult,
-    Growth,
-    Measurement,
-    WorkloadResult,
-    read_result,
-)
-from steepest.bench.table import describe_result
+from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
+from steepest.bench.gradnorm_table import describe_gradnorm
+from steepest.bench.storage import SCHEMA
 from steepest.errors import ConfigError, InputError, UnknownNameError
 from steepest.tables import to_table
 
@@ -25,18 +19,18 @@ OURS = Measurement(
 )
 PEER = Measurement("backpack", "unsupported", "BatchL2Grad has no rule for LayerNorm")
 LOAD = WorkloadResult("small-cnn", 24_000, (3, 16, 16), 4, "channels last", 3, (PLAIN, OURS, PEER))
-RESULT = BenchResult(
+RESULT = GradnormResult(
     SCHEMA,
     "steepest bench gradnorm",
     {"torch": "2.13.0", "device": "cpu"},
     "cpu",
-    "fp32",
-    1,
-    "cpu",
-    2,
-    0,
-    True,
-    (LOAD,),
+    seed=0,
+    complete=True,
+    precision="fp32",
+    threads=1,
+    clock="cpu",
+    rounds=2,
+    workloads=(LOAD,),
 )
 GROWTH = Growth("ours", (1, 2), (0.02, 0.01), (2, 4), (0.02, 0.04), 1.0)
 
@@ -45,7 +39,7 @@ def test_a_result_is_read_back_as_it_was_saved(tmp_path):
     path = tmp_path / "deep" / "bench.json"
     result = replace(RESULT, workloads=(replace(LOAD, growth=(GROWTH,)),))
     result.save(path)
-    assert read_result(path) == result
+    assert GradnormResult.read(path) == result
 
 
 @pytest.mark.parametrize(
@@ -60,7 +54,7 @@ def test_a_table_of_another_form_is_refused(tmp_path, change, error, message):
     path = tmp_path / "bench.json"
     path.write_text(json.dumps(to_table(RESULT) | change))
     with pytest.raises(error, match=message):
-        read_result(path)
+        GradnormResult.read(path)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{"])
@@ -68,7 +62,7 @@ def test_a_file_that_is_no_table_is_refused(tmp_path, text):
     path = tmp_path / "bench.json"
     path.write_text(text)
     with pytest.raises(InputError, match="bench"):
-        read_result(path)
+        GradnormResult.read(path)
 
 
 def test_numbers_that_json_has_no_word_for_are_not_written(tmp_path):
@@ -78,7 +72,7 @@ def test_numbers_that_json_has_no_word_for_are_not_written(tmp_path):
 
 
 def test_the_text_holds_the_numbers_and_the_conditions():
-    lines = describe_result(RESULT).splitlines()
+    lines = describe_gradnorm(RESULT).splitlines()
     title = lines[0]
     for part in (
         "small-cnn: 24.0 k parameters",
@@ -95,7 +89,7 @@ def test_the_text_holds_the_numbers_and_the_conditions():
 
 
 def test_the_text_says_why_a_contender_has_no_numbers():
-    text = describe_result(RESULT)
+    text = describe_gradnorm(RESULT)
     assert "  backpack: unsupported: BatchL2Grad has no rule for LayerNorm" in text
     row = next(line for line in text.splitlines() if line.startswith("backpack "))
     assert row.split()[1:] == ["–"] * 6
@@ -103,6 +97,6 @@ def test_the_text_says_why_a_contender_has_no_numbers():
 
 def test_the_text_shows_growth_and_notes():
     load = replace(LOAD, growth=(GROWTH,), note="stopped, out of memory: x")
-    text = describe_result(replace(RESULT, workloads=(load,)))
+    text = describe_gradnorm(replace(RESULT, workloads=(load,)))
     assert "to the power of: ours 1.000" in text
     assert "stopped, out of memory" in text

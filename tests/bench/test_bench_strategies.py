@@ -10,8 +10,8 @@ import torch
 from steepest.bench import public_style, strategies
 from steepest.bench.feature_pool import make_head, make_pool
 from steepest.bench.strategies import Settings, StrategiesBench
-from steepest.bench.strategies_result import read_strategies_result
-from steepest.bench.strategies_table import describe_strategies
+from steepest.bench.strategies_result import StrategiesResult
+from steepest.bench.strategies_table import strategies_table
 from steepest.bench.strategy_trial import run_trial
 from steepest.cli.main import main
 from steepest.errors import InputError
@@ -109,7 +109,7 @@ def test_growth_is_the_slope_over_pools(monkeypatch):
 
     monkeypatch.setattr(strategies, "_in_child", linear)
     result = StrategiesBench(settings(pools=(40, 400)), SilentProgress()).run()
-    row = next(x for x in describe_strategies(result).splitlines() if x.startswith("entropy"))
+    row = next(x for x in strategies_table(result).text().splitlines() if x.startswith("entropy"))
     assert row.split()[-1] == "1.00"
 
 
@@ -121,7 +121,7 @@ def test_preparing_shortened_trainings_and_refusals_are_told(monkeypatch):
 
     monkeypatch.setattr(strategies, "_in_child", answer)
     chosen = settings(strategies=("uncertain-gcn",))
-    text = describe_strategies(StrategiesBench(chosen, SilentProgress()).run())
+    text = strategies_table(StrategiesBench(chosen, SilentProgress()).run()).text()
     assert "7.5 + 0.25" in text
     assert "uncertain-gcn: epochs = 20; 80: refused: too many" in text
 
@@ -132,7 +132,7 @@ def test_small_batches_are_told(monkeypatch):
 
     monkeypatch.setattr(strategies, "_in_child", answer)
     chosen = settings(strategies=("batchbald",), k=20)
-    text = describe_strategies(StrategiesBench(chosen, SilentProgress()).run())
+    text = strategies_table(StrategiesBench(chosen, SilentProgress()).run()).text()
     assert text.splitlines()[-1] == "  batchbald: k = 10"
 
 
@@ -147,14 +147,14 @@ def test_settings_that_cannot_be_used_are_refused(wrong, words):
 def test_the_command_writes_what_can_be_read_again(tmp_path, capsys):
     out = tmp_path / "numbers.json"
     code = main(
-        ["bench", "strategies", "--smoke", "--strategies", "random, margin", "--pools", "30",
+        ["bench", "strategies", "--smoke", "--strategies", "margin", "--pools", "30",
          "--quiet", "--out", str(out)]
     )  # fmt: skip
     assert code == 0
-    assert "random" in capsys.readouterr().out
-    result = read_strategies_result(out)
+    assert "margin" in capsys.readouterr().out
+    result = StrategiesResult.read(out)
     assert result.complete
-    assert [m.strategy for m in result.measurements] == ["random", "margin"]
+    assert [m.strategy for m in result.measurements] == ["margin"]
     assert result.measurements[0].status == "measured"
     assert json.loads(out.read_text())["k"] == 5
 

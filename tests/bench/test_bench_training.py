@@ -13,9 +13,9 @@ from steepest.bench.clock import Clock
 from steepest.bench.peak import count_flops, measure_peak
 from steepest.bench.training import Settings, TrainingBench
 from steepest.bench.training_loops import Workload, loader_loop, our_loop
-from steepest.bench.training_result import read_training_result
+from steepest.bench.training_result import TrainingResult
 from steepest.bench.training_runs import RunError, measure_runs
-from steepest.bench.training_table import describe_training
+from steepest.bench.training_table import training_table
 from steepest.cli.main import main
 from steepest.errors import InputError
 from steepest.progress import SilentProgress
@@ -40,7 +40,7 @@ def test_every_way_to_train_gets_a_line_and_a_record(capsys, tmp_path):
     out = tmp_path / "bench.json"
     code, text, errors = run(capsys, *SMOKE, "--out", out)
     assert (code, errors) == (0, "")
-    result = read_training_result(out)
+    result = TrainingResult.read(out)
     assert result.complete
     assert (result.model, result.batch, result.threads, result.workers) == ("small-cnn", 4, 1, 0)
     assert result.environment["torch"]
@@ -78,7 +78,7 @@ def test_runs_side_by_side_are_added_up():
     last = result.measurements[-1]
     assert (last.status, last.runs, last.note) == ("measured", 2, "plain, in processes")
     assert last.images_per_second == pytest.approx(2 * 4e3 / last.step_ms)
-    assert "side by side" in describe_training(result)
+    assert "side by side" in training_table(result).text()
 
 
 def test_a_run_that_ends_early_says_why():

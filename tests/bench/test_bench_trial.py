@@ -13,7 +13,7 @@ from torch import nn
 
 from steepest.bench.case import Case
 from steepest.bench.contenders.base import Step
-from steepest.bench.result import Measurement
+from steepest.bench.gradnorm_result import Measurement
 from steepest.bench.trial import Trial, with_ratios
 
 

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from doc_pages import ROOT
 from markdown_table import table
 
 from steepest.bench.contenders.base import COMPILED, OURS, UNIT
-from steepest.bench.cycle_result import CycleMeasurement, CycleResult, read_cycle_result
-from steepest.bench.cycle_table import HEADER as CYCLE_HEADER
-from steepest.bench.cycle_table import conditions as cycle_conditions
-from steepest.bench.cycle_table import note_of as cycle_note
-from steepest.bench.cycle_table import rows_of as cycle_rows
-from steepest.bench.precision_result import PrecisionResult, read_precision_result
-from steepest.bench.precision_table import HEADER, conditions, note_of, rows_of
-from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult, read_result
-from steepest.bench.strategies_result import StrategiesResult, read_strategies_result
-from steepest.bench.strategies_table import conditions as strategies_conditions
-from steepest.bench.strategies_table import header as strategies_header
-from steepest.bench.strategies_table import notes_of as strategies_notes
-from steepest.bench.strategies_table import rows_of as strategies_rows
-from steepest.bench.training_result import TrainingResult, read_training_result
-from steepest.bench.training_table import HEADER as TRAINING_HEADER
-from steepest.bench.training_table import conditions as training_conditions
-from steepest.bench.training_table import note_of as training_note
-from steepest.bench.training_table import rows_of as training_rows
+from steepest.bench.cycle_result import CycleMeasurement, CycleResult
+from steepest.bench.cycle_table import cycle_table
+from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
+from steepest.bench.precision_result import PrecisionResult
+from steepest.bench.precision_table import precision_table
+from steepest.bench.storage import Stored
+from steepest.bench.strategies_result import StrategiesResult
+from steepest.bench.strategies_table import strategies_table
+from steepest.bench.table import NONE, Table, say_status, show_number
+from steepest.bench.training_result import TrainingResult
+from steepest.bench.training_table import training_table
 from steepest.bench.workloads import names
 from steepest.strategies import create
 from steepest.strategies import names as strategies
+
+R = TypeVar("R", bound=Stored)
 
 RESULTS = ROOT / "results/bench"
 NOT_YET = "not measured yet\n"
 _NOT_NORMS = {UNIT, OURS, "forward", *COMPILED}
 _PACKAGES = ("steepest", "torch", "cuda", "python", "opacus", "backpack-for-pytorch")
-_NONE = "–"
 
 
 def performance(folder: Path = RESULTS) -> str:
@@ -62,56 +59,73 @@ def benchmarks(folder: Path = RESULTS) -> str:
 
 def precision(folder: Path = RESULTS) -> str:
     """What each precision did to a ranking, file by file."""
-    found = {path: read_precision_result(path) for path in sorted(folder.glob("precision-*.json"))}
-    return "\n".join(_precision_file(path, result) for path, result in found.items()) or NOT_YET
+    return _files(folder, "precision", PrecisionResult, precision_table)
 
 
 def training(folder: Path = RESULTS) -> str:
     """How fast trainings were, file by file."""
-    found = {path: read_training_result(path) for path in sorted(folder.glob("training-*.json"))}
-    return "\n".join(_training_file(path, result) for path, result in found.items()) or NOT_YET
+    return _files(folder, "training", TrainingResult, training_table)
 
 
 def choosing(folder: Path = RESULTS) -> str:
     """What choosing took in time and memory, file by file."""
-    found = {p: read_strategies_result(p) for p in sorted(folder.glob("strategies-*.json"))}
-    return "\n".join(_strategies_file(path, result) for path, result in found.items()) or NOT_YET
+    return _files(folder, "strategies", StrategiesResult, _choosing_table)
 
 
 def cycle(folder: Path = RESULTS) -> str:
     """What every strategy added to one cycle, file by file."""
-    found = {path: read_cycle_result(path) for path in sorted(folder.glob("cycle-*.json"))}
-    return "\n".join(_cycle_file(path, result) for path, result in found.items()) or NOT_YET
+    return _files(folder, "cycle", CycleResult, _cycle_table)
 
 
-def _cycle_file(path: Path, result: CycleResult) -> str:
-    rows = zip(cycle_rows(result), result.measurements, strict=True)
-    cells = [[f"`{row[0]}`", *row[1:], _said_of_cycle(m)] for row, m in rows]
-    unfinished = "" if result.complete else "**Unfinished.** "
+def _files(folder: Path, kind: str, form: type[R], make: Callable[[R], Table]) -> str:
+    found = {path: form.read(path) for path in sorted(folder.glob(f"{kind}-*.json"))}
+    shown = (_table_file(path, result, make(result)) for path, result in found.items())
+    return "\n".join(shown) or NOT_YET
+
+
+def _table_file(path: Path, result: Stored, made: Table) -> str:
+    cells = [[*row, note or NONE] for row, note in zip(made.rows, made.notes, strict=True)]
     lines = [
         f"### {path.name}\n",
-        f"{unfinished}{cycle_conditions(result)}. {_place(result)}.\n",
+        f"{_unfinished(result)}{made.conditions}. {_place(result)}.\n",
         f"`{result.command}`\n",
-        table((*CYCLE_HEADER, "note"), cells),
+        table((*made.header, "note"), cells),
     ]
     return "\n".join(lines)
+
+
+def _unfinished(result: Stored) -> str:
+    return "" if result.complete else "**Unfinished.** "
+
+
+def _choosing_table(result: StrategiesResult) -> Table:
+    return _with_code(strategies_table(result))
+
+
+def _cycle_table(result: CycleResult) -> Table:
+    notes = [_said_of_cycle(m) for m in result.measurements]
+    return replace(_with_code(cycle_table(result)), notes=notes)
+
+
+def _with_code(made: Table) -> Table:
+    return replace(made, rows=[[f"`{row[0]}`", *row[1:]] for row in made.rows])
 
 
 def _said_of_cycle(m: CycleMeasurement) -> str:
     """Return why there are no numbers, or what a variant such as ``vaal-10`` changes."""
     if m.status != "measured":
-        return cycle_note(m)
+        return say_status(m.status, m.note)
     name = max((n for n in strategies() if m.strategy.startswith(n)), key=len, default="")
     usual = create(name).options() if name != m.strategy and name else m.options
     changed = [f"{key} = {value}" for key, value in m.options.items() if usual[key] != value]
-    return ", ".join(changed) or _NONE
+    return ", ".join(changed) or NONE
 
 
-def _gradnorm_results(folder: Path) -> dict[Path, BenchResult]:
-    return {path: read_result(path) for path in sorted(folder.glob("gradnorm-*.json"))}
+def _gradnorm_results(folder: Path) -> dict[Path, GradnormResult]:
+    return {path: GradnormResult.read(path) for path in sorted(folder.glob("gradnorm-*.json"))}
 
 
-def _columns(results: dict[Path, BenchResult]) -> dict[str, dict[str, WorkloadResult]]:
+def _columns(results: dict[Path, GradnormResult]) -> dict[str, dict[str, WorkloadResult]]:
     """Return workloads by name under the conditions of their file.
 
     Files of equal conditions share a column unless they measure the same model.
@@ -126,7 +140,7 @@ def _columns(results: dict[Path, BenchResult]) -> dict[str, dict[str, WorkloadRe
     return columns
 
 
-def _title(result: BenchResult) -> str:
+def _title(result: GradnormResult) -> str:
     on_cpu = result.device == "cpu"
     where = f"CPU, {_count(result.threads, 'thread')}" if on_cpu else result.environment["device"]
     last = any("last" in load.layout for load in result.workloads)
@@ -137,7 +151,7 @@ def _headline(load: WorkloadResult | None) -> str:
     measurements = () if load is None else load.measurements
     ours = next((m for m in measurements if m.contender == OURS), None)
     if load is None or ours is None:
-        return _NONE
+        return NONE
     if ours.time_ratio is None:
         return ours.status
     others = [m for m in load.measurements if m.contender not in _NOT_NORMS and m.time_ratio]
@@ -145,13 +159,10 @@ def _headline(load: WorkloadResult | None) -> str:
     # Where but one other way was run, it is no winner.
     alone = " alone" if len(others) == 1 else ""
     peer = "" if best is None else f" ({best.contender}{alone} {best.time_ratio:.2f})"
-    return f"**{ours.time_ratio:.2f}**, {_number(ours.memory_ratio, '.2f')}{peer}"
+    return f"**{ours.time_ratio:.2f}**, {show_number(ours.memory_ratio, '.2f')}{peer}"
 
 
-def _place(
-    result: BenchResult | CycleResult | PrecisionResult | TrainingResult,
-    packages: tuple[str, ...] = _PACKAGES,
-) -> str:
+def _place(result: Stored, packages: tuple[str, ...] = _PACKAGES) -> str:
     environment = result.environment
     on_cpu = result.device == "cpu"
     name = (environment.get("processor") or "CPU") if on_cpu else environment["device"]
@@ -159,16 +170,15 @@ def _place(
     return ", ".join([name, *versions])
 
 
-def _file(path: Path, result: BenchResult) -> str:
+def _file(path: Path, result: GradnormResult) -> str:
     clock = "core time" if result.clock == "cpu" else "wall-clock time"
-    unfinished = "" if result.complete else "**Unfinished.** "
     how = (
         f"{_count(result.threads, 'thread')}; {result.precision} on all sides; "
         f"best of {_count(result.rounds, 'round')} by {clock}; seed {result.seed}"
     )
     lines = [
         f"### {path.name}\n",
-        f"{unfinished}{_place(result)}; {how}.\n",
+        f"{_unfinished(result)}{_place(result)}; {how}.\n",
         f"`{result.command}`\n",
         *(_workload(load) for load in result.workloads),
     ]
@@ -190,17 +200,14 @@ def _workload(load: WorkloadResult) -> str:
 
 
 def _row(m: Measurement) -> list[str]:
-    note = m.note
-    if m.status != "measured":
-        note = f"{m.status}: {m.note}" if m.note else m.status
     return [
         f"`{m.contender}`",
-        _number(m.time_ratio, ".2f"),
-        _number(m.samples_per_second, ",.3g" if (m.samples_per_second or 0) < 100 else ",.0f"),
-        _number(m.memory_ratio, ".2f"),
-        _number(m.peak_mib, ",.1f"),
-        _number(m.relative_error, ".1e"),
-        note or _NONE,
+        show_number(m.time_ratio, ".2f"),
+        show_number(m.samples_per_second, ",.3g" if (m.samples_per_second or 0) < 100 else ",.0f"),
+        show_number(m.memory_ratio, ".2f"),
+        show_number(m.peak_mib, ",.1f"),
+        show_number(m.relative_error, ".1e"),
+        say_status(m.status, m.note) or NONE,
     ]
 
 
@@ -229,48 +236,5 @@ def _growth(growth: tuple[Growth, ...]) -> str:
     return f"{per_batch}\n{per_pool}\nTime grows with the pool to the power of: {fits}.\n"
 
 
-def _precision_file(path: Path, result: PrecisionResult) -> str:
-    rows = zip(rows_of(result), result.precisions, strict=True)
-    cells = [[*row, note_of(m) or _NONE] for row, m in rows]
-    lines = [
-        f"### {path.name}\n",
-        f"{'' if result.complete else '**Unfinished.** '}{conditions(result)}. {_place(result)}.\n",
-        f"`{result.command}`\n",
-        table((*HEADER, "note"), cells),
-    ]
-    return "\n".join(lines)
-
-
-def _training_file(path: Path, result: TrainingResult) -> str:
-    rows = zip(training_rows(result), result.measurements, strict=True)
-    cells = [[*row, training_note(m) or _NONE] for row, m in rows]
-    told = f"{training_conditions(result)}. {_place(result)}."
-    lines = [
-        f"### {path.name}\n",
-        f"{'' if result.complete else '**Unfinished.** '}{told}\n",
-        f"`{result.command}`\n",
-        table((*TRAINING_HEADER, "note"), cells),
-    ]
-    return "\n".join(lines)
-
-
-def _strategies_file(path: Path, result: StrategiesResult) -> str:
-    notes = strategies_notes(result)
-    pairs = zip(strategies_rows(result), notes, strict=True)
-    cells = [[f"`{row[0]}`", *row[1:], note or _NONE] for row, note in pairs]
-    told = f"{strategies_conditions(result)}. {_place(result)}."
-    lines = [
-        f"### {path.name}\n",
-        f"{'' if result.complete else '**Unfinished.** '}{told}\n",
-        f"`{result.command}`\n",
-        table((*strategies_header(result), "note"), cells),
-    ]
-    return "\n".join(lines)
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _number(value: float | None, form: str) -> str:
-    return _NONE if value is None else format(value, form)

@@ -8,9 +8,9 @@ import pytest
 from bench_tables import NOT_YET, benchmarks, choosing, cycle, performance, precision
 
 from steepest.bench.cycle_result import CycleMeasurement, CycleResult
+from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
 from steepest.bench.precision_result import PrecisionMeasurement, PrecisionResult
 from steepest.bench.ranking import Agreement
-from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult
 from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
 from steepest.experiment.config import load_config
 from steepest.strategies import create
@@ -29,12 +29,12 @@ PEER = Measurement("backpack", "unsupported", "no rule for a | b")
 LOAD = WorkloadResult(
     "small-cnn", 24_346, (3, 16, 16), 4, "contiguous", 3, (PLAIN, LOOP, PEER, OURS)
 )
-RESULT = BenchResult(
-    1, "steepest bench gradnorm", ENVIRONMENT, "cpu", "fp32", 1, "cpu", 2, 7, True, (LOAD,)
+RESULT = GradnormResult(
+    1, "steepest bench gradnorm", ENVIRONMENT, "cpu", 7, True, "fp32", 1, "cpu", 2, (LOAD,)
 )
 MARK = PrecisionResult(
-    1, "steepest bench precision", ENVIRONMENT, "cpu", 1, "digits", "digits", "small-cnn", "l2",
-    40, 50, {"accuracy": 0.8}, 1000, 0.1, 32, 0, True,
+    1, "steepest bench precision", ENVIRONMENT, "cpu", 0, True, 1, "digits", "digits", "small-cnn",
+    "l2", 40, 50, {"accuracy": 0.8}, 1000, 0.1, 32,
     (
         PrecisionMeasurement("fp32", "measured", "", Agreement(1.0, 100, 100, 0, 0), 1e-7, 2e-7),
         PrecisionMeasurement("bf16", "failed", "ended by SIGILL"),
@@ -166,7 +166,7 @@ def test_a_cycle_says_what_a_variant_changes_and_why_a_number_is_missing(tmp_pat
         CycleMeasurement("vaal-10", "measured", "", options, 2.0, False, 7.25, 0.2, 6.0, 0.9),
         CycleMeasurement("batchbald", "refused", "k is above limit"),
     )
-    CycleResult(1, "steepest bench cycle", ENVIRONMENT, "cpu", config, 0, True, rows_of_cycle).save(
+    CycleResult(1, "steepest bench cycle", ENVIRONMENT, "cpu", 0, True, config, rows_of_cycle).save(
         tmp_path / "cycle-cpu.json"
     )
     text = cycle(tmp_path)

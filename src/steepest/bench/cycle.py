@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from steepest.bench.cycle_result import SCHEMA, CycleMeasurement, CycleResult
+from steepest.bench.cycle_result import CycleMeasurement, CycleResult
 from steepest.bench.machine import describe_machine
-from steepest.bench.trial import one_line
+from steepest.bench.notes import STOPPED, brief
+from steepest.bench.storage import SCHEMA
 from steepest.devices import choose_device
 from steepest.errors import ConfigError, InputError, RunFolderError, SteepestError
 from steepest.experiment.config import Config
@@ -52,8 +53,7 @@ class CycleBench:
         self._folder = folder
         self._progress = progress
         self._command = command
-        waiting = "stopped before it was measured"
-        self._rows = [CycleMeasurement(v.label, "unfinished", waiting) for v in variants]
+        self._rows = [CycleMeasurement(v.label, "unfinished", STOPPED) for v in variants]
 
     def run(self, after_each: Callable[[CycleResult], None] | None = None) -> CycleResult:
         """Measure everything.
@@ -81,10 +81,10 @@ class CycleBench:
                     self._rows[place] = _measured(row, experiment.run(until=1)[0], metric)
                 except RunFolderError as error:
                     raise InputError(
-                        f"--runs {self._folder} cannot be used ({one_line(error)}): choose another"
+                        f"--runs {self._folder} cannot be used ({brief(error)}): choose another"
                     ) from error
                 except SteepestError as error:
-                    self._rows[place] = replace(row, status="refused", note=one_line(error))
+                    self._rows[place] = replace(row, status="refused", note=brief(error))
                 step.advance(note=variant.label)
                 if after_each is not None:
                     after_each(self.result())

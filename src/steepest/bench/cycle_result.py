@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from steepest.bench.storage import Stored, load_result
-
-SCHEMA = 1
+from steepest.bench.storage import Stored
 
 
 @dataclass(frozen=True)
@@ -46,30 +43,9 @@ class CycleResult(Stored):
     """A whole run of ``steepest bench cycle``.
 
     Attributes:
-        schema: The form of this table.
-        command: What was typed.
-        environment: Versions and hardware.
-        device: ``"cpu"`` or ``"cuda"``.
         config: The experiment, without its strategy.
-        seed: Of the experiment.
-        complete: False after Ctrl-C, and as long as the run goes on.
         measurements: One for each strategy.
     """
 
-    schema: int
-    command: str
-    environment: Mapping[str, Any]
-    device: str
     config: Mapping[str, Any]
-    seed: int
-    complete: bool
     measurements: tuple[CycleMeasurement, ...]
-
-
-def read_cycle_result(path: Path) -> CycleResult:
-    """Read what ``save`` wrote, checked field by field.
-
-    Raises:
-        InputError: If the file is not of this form.
-    """
-    return load_result(CycleResult, path, SCHEMA)

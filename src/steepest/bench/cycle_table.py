@@ -1,11 +1,11 @@
-"""A measurement of one cycle by every strategy as plain text."""
+"""A measurement of one cycle by every strategy as a table."""
 
 from __future__ import annotations
 
 from steepest.bench.cycle_result import CycleMeasurement, CycleResult
-from steepest.report.text_table import text_table
+from steepest.bench.table import NONE, Table, say_status, show_number
 
-HEADER = (
+_HEADER = (
     "strategy",
     "model, s",
     "own training",
@@ -14,17 +14,20 @@ HEADER = (
     "peak MiB",
     "test metric",
 )
-_NONE = "–"
 
 
-def describe_cycle(result: CycleResult) -> str:
-    """Return one table, with what a reader must know around it."""
-    notes = [f"  {m.strategy}: {note}" for m in result.measurements if (note := note_of(m))]
-    return "\n".join([conditions(result), text_table(HEADER, rows_of(result)), *notes])
+def cycle_table(result: CycleResult) -> Table:
+    """Return one row for each strategy."""
+    return Table(
+        _conditions(result),
+        _HEADER,
+        [_row(m) for m in result.measurements],
+        [say_status(m.status, m.note) for m in result.measurements],
+        [m.strategy for m in result.measurements],
+    )
 
 
-def conditions(result: CycleResult) -> str:
-    """Return in one sentence what was trained and chosen, and where."""
+def _conditions(result: CycleResult) -> str:
     loop, recipe = result.config["loop"], result.config["training"]
     subset = loop["subset"] or 10 * loop["k"]
     place = result.environment["device"]
@@ -35,28 +38,14 @@ def conditions(result: CycleResult) -> str:
     )
 
 
-def rows_of(result: CycleResult) -> list[list[str]]:
-    """Return the cells of the table."""
-    return [_row(m) for m in result.measurements]
-
-
-def note_of(m: CycleMeasurement) -> str:
-    """Return why there are no numbers."""
-    return "" if m.status == "measured" else f"{m.status}{': ' if m.note else ''}{m.note}"
-
-
 def _row(m: CycleMeasurement) -> list[str]:
-    own = _NONE if m.own_training is None else ("yes" if m.own_training else "shared")
+    own = NONE if m.own_training is None else ("yes" if m.own_training else "shared")
     return [
         m.strategy,
-        _number(m.training_seconds, ".1f"),
+        show_number(m.training_seconds, ".1f"),
         own,
-        _number(m.auxiliary_seconds, ".2f"),
-        _number(m.choosing_seconds, ".2f"),
-        _number(m.peak_mib, ",.0f"),
-        _number(m.accuracy, ".4f"),
+        show_number(m.auxiliary_seconds, ".2f"),
+        show_number(m.choosing_seconds, ".2f"),
+        show_number(m.peak_mib, ",.0f"),
+        show_number(m.accuracy, ".4f"),
     ]
-
-
-def _number(value: float | None, form: str) -> str:
-    return _NONE if value is None else format(value, form)

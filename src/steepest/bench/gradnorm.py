@@ -11,10 +11,12 @@ from steepest.bench.accuracy import true_norms
 from steepest.bench.case import Case, numerics
 from steepest.bench.clock import Clock, choose_clock, turns
 from steepest.bench.contenders.base import CONTENDERS, UNIT
+from steepest.bench.gradnorm_result import GradnormResult, Growth, WorkloadResult
 from steepest.bench.growth import measure_growth
 from steepest.bench.machine import describe_machine
-from steepest.bench.result import SCHEMA, BenchResult, Growth, WorkloadResult
-from steepest.bench.trial import Trial, one_line, with_ratios
+from steepest.bench.notes import brief, brief_with_kind
+from steepest.bench.storage import SCHEMA
+from steepest.bench.trial import Trial, with_ratios
 from steepest.bench.workloads import Workload, find_workload
 from steepest.errors import InputError
 from steepest.gradnorm import Precision
@@ -88,7 +90,7 @@ class GradnormBench:
         self._current: _Contest | None = None
         self._complete = False
 
-    def run(self, after_each: Callable[[BenchResult], None] | None = None) -> BenchResult:
+    def run(self, after_each: Callable[[GradnormResult], None] | None = None) -> GradnormResult:
         """Measure everything.
 
         Args:
@@ -106,22 +108,22 @@ class GradnormBench:
                     after_each(self.result())
         return self.result()
 
-    def result(self) -> BenchResult:
+    def result(self) -> GradnormResult:
         """Return what is known so far."""
         settings = self._settings
         current = [] if self._current is None else [self._current.result()]
-        return BenchResult(
-            SCHEMA,
-            settings.command,
-            describe_machine(settings.device) | {"threads": settings.threads},
-            settings.device.type,
-            settings.precision,
-            settings.threads,
-            self._clock.kind,
-            settings.rounds,
-            settings.seed,
-            self._complete,
-            (*self._done, *current),
+        return GradnormResult(
+            schema=SCHEMA,
+            command=settings.command,
+            environment=describe_machine(settings.device) | {"threads": settings.threads},
+            device=settings.device.type,
+            seed=settings.seed,
+            complete=self._complete,
+            precision=settings.precision,
+            threads=settings.threads,
+            clock=self._clock.kind,
+            rounds=settings.rounds,
+            workloads=(*self._done, *current),
         )
 
 
@@ -150,7 +152,7 @@ class _Contest:
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            self._note = f"stopped, out of memory: {one_line(error)}"
+            self._note = f"stopped, out of memory: {brief(error)}"
 
     def _measure(self, progress: Progress) -> None:
         names = [trial.name for trial in self._trials]
@@ -174,7 +176,7 @@ class _Contest:
         try:
             self._growth = measure_growth(case, self._settings.rounds)
         except Exception as error:  # noqa: BLE001 - what was measured before must not be lost
-            self._note = f"growth was not measured: {type(error).__name__}: {one_line(error)}"
+            self._note = f"growth was not measured: {brief_with_kind(error)}"
 
     def result(self) -> WorkloadResult:
         """Return what is known so far."""

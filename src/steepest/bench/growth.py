@@ -9,18 +9,16 @@ import numpy as np
 from steepest.bench.case import Case
 from steepest.bench.clock import best_in_turns
 from steepest.bench.contenders.base import CONTENDERS, OURS, UNIT
-from steepest.bench.result import Growth
+from steepest.bench.gradnorm_result import Growth
 
 _POOLS = (1, 2, 4, 8)
 
 
-def measure_growth(
-    case: Case, rounds: int, names: Sequence[str] = (UNIT, OURS)
-) -> tuple[Growth, ...]:
+def measure_growth(case: Case, rounds: int) -> tuple[Growth, ...]:
     """Measure batches of 1, 2, 4, … up to the case's, and pools of 1 to 8 batches."""
     batches = [2**i for i in range(case.samples.bit_length()) if 2**i < case.samples]
     batches.append(case.samples)
-    prepare = {name: CONTENDERS.get(name) for name in names}
+    prepare = {name: CONTENDERS.get(name) for name in (UNIT, OURS)}
     per_batch = []
     for size in batches:
         part = case.first(size)
@@ -43,7 +41,7 @@ def measure_growth(
             tuple(best[name] for best in per_pool),
             fit_exponent(pools, [best[name] for best in per_pool]),
         )
-        for name in names
+        for name in prepare
     )
 
 

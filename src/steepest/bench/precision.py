@@ -13,11 +13,12 @@ import torch
 from steepest.bench.case import numerics
 from steepest.bench.child import Job, score_in_child
 from steepest.bench.machine import describe_machine
-from steepest.bench.precision_result import SCHEMA, PrecisionMeasurement, PrecisionResult
+from steepest.bench.notes import STOPPED, brief_with_kind
+from steepest.bench.precision_result import PrecisionMeasurement, PrecisionResult
 from steepest.bench.ranking import compare_scores, relative_errors
 from steepest.bench.scoring import score_pool
+from steepest.bench.storage import SCHEMA
 from steepest.bench.trained import Trained, train_and_draw
-from steepest.bench.trial import one_line
 from steepest.datasets import load
 from steepest.errors import InputError
 from steepest.experiment.config import Config, load_config
@@ -100,10 +101,7 @@ class PrecisionBench:
         self._norm: Norm = self._config.strategy.options.get("norm", "l2")
         self._trained: Trained | None = None
         self._checked = 0
-        self._rows = [
-            PrecisionMeasurement(p, "unfinished", "stopped before it was measured")
-            for p in get_args(Precision)
-        ]
+        self._rows = [PrecisionMeasurement(p, "unfinished", STOPPED) for p in get_args(Precision)]
 
     def run(self, after_each: Callable[[PrecisionResult], None] | None = None) -> PrecisionResult:
         """Measure everything.
@@ -131,24 +129,24 @@ class PrecisionBench:
         """Return what is known so far."""
         settings, config, trained = self._settings, self._config, self._trained
         return PrecisionResult(
-            SCHEMA,
-            settings.command,
-            describe_machine(settings.device) | {"threads": config.threads},
-            settings.device.type,
-            config.threads,
-            settings.preset,
-            config.data.name,
-            config.model.name,
-            self._norm,
-            config.loop.initial,
-            config.training.epochs,
-            {} if trained is None else dict(trained.metrics),
-            0 if trained is None else len(trained.ids),
-            settings.top,
-            self._checked,
-            settings.seed,
-            all(row.status != "unfinished" for row in self._rows),
-            tuple(self._rows),
+            schema=SCHEMA,
+            command=settings.command,
+            environment=describe_machine(settings.device) | {"threads": config.threads},
+            device=settings.device.type,
+            seed=settings.seed,
+            complete=all(row.status != "unfinished" for row in self._rows),
+            threads=config.threads,
+            preset=settings.preset,
+            data=config.data.name,
+            model=config.model.name,
+            norm=self._norm,
+            labels=config.loop.initial,
+            epochs=config.training.epochs,
+            test_metrics={} if trained is None else dict(trained.metrics),
+            pool=0 if trained is None else len(trained.ids),
+            top=settings.top,
+            checked=self._checked,
+            precisions=tuple(self._rows),
         )
 
     def _measure(
@@ -157,7 +155,7 @@ class PrecisionBench:
         try:
             found, note = self._score(row.precision, trained, strict)
         except Exception as error:  # noqa: BLE001 - one precision's trouble is recorded
-            return replace(row, status="failed", note=f"{type(error).__name__}: {one_line(error)}")
+            return replace(row, status="failed", note=brief_with_kind(error))
         settings = self._settings
         errors = relative_errors(found[: len(truth)], truth)
         return PrecisionMeasurement(

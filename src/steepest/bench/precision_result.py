@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from steepest.bench.ranking import Agreement
-from steepest.bench.storage import Stored, load_result
+from steepest.bench.storage import Stored
 from steepest.gradnorm import Precision
-
-SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -40,10 +37,6 @@ class PrecisionResult(Stored):
     """A whole run of ``steepest bench precision``.
 
     Attributes:
-        schema: The form of this table.
-        command: What was typed.
-        environment: Versions and hardware.
-        device: ``"cpu"`` or ``"cuda"``.
         threads: CPU threads.
         preset: The configuration that the model was trained by.
         data: The data set.
@@ -55,15 +48,9 @@ class PrecisionResult(Stored):
         pool: Unlabelled samples that were scored (n).
         top: The share of the pool that counts as chosen.
         checked: Samples compared with fp64.
-        seed: Decides the labelled samples, the weights, the training and the pool.
-        complete: False after Ctrl-C, and as long as the run goes on.
         precisions: One measurement each.
     """
 
-    schema: int
-    command: str
-    environment: Mapping[str, Any]
-    device: str
     threads: int
     preset: str
     data: str
@@ -75,15 +62,4 @@ class PrecisionResult(Stored):
     pool: int
     top: float
     checked: int
-    seed: int
-    complete: bool
     precisions: tuple[PrecisionMeasurement, ...]
-
-
-def read_precision_result(path: Path) -> PrecisionResult:
-    """Read what ``save`` wrote, checked field by field.
-
-    Raises:
-        InputError: If the file is not of this form.
-    """
-    return load_result(PrecisionResult, path, SCHEMA)

@@ -1,11 +1,11 @@
-"""A measurement of precisions as plain text."""
+"""A measurement of precisions as a table."""
 
 from __future__ import annotations
 
 from steepest.bench.precision_result import PrecisionMeasurement, PrecisionResult
-from steepest.report.text_table import text_table
+from steepest.bench.table import NONE, Table, say_status, show_number
 
-HEADER = (
+_HEADER = (
     "precision",
     "Spearman",
     "common in the top",
@@ -15,17 +15,20 @@ HEADER = (
     "median against fp64",
     "largest against fp64",
 )
-_NONE = "–"
 
 
-def describe_precision(result: PrecisionResult) -> str:
-    """Return one table, with what a reader must know around it."""
-    notes = [f"  {m.precision}: {note}" for m in result.precisions if (note := note_of(m))]
-    return "\n".join([conditions(result), text_table(HEADER, rows_of(result)), *notes])
+def precision_table(result: PrecisionResult) -> Table:
+    """Return one row for each precision."""
+    return Table(
+        _conditions(result),
+        _HEADER,
+        [_row(m) for m in result.precisions],
+        [say_status(m.status, m.note) for m in result.precisions],
+        [m.precision for m in result.precisions],
+    )
 
 
-def conditions(result: PrecisionResult) -> str:
-    """Return in one sentence what was trained and scored, and against what."""
+def _conditions(result: PrecisionResult) -> str:
     metrics = ", ".join(
         f"test {name} {value:.4f}"
         for name, value in result.test_metrics.items()
@@ -40,31 +43,17 @@ def conditions(result: PrecisionResult) -> str:
     )
 
 
-def rows_of(result: PrecisionResult) -> list[list[str]]:
-    """Return the cells of the table."""
-    return [_row(m) for m in result.precisions]
-
-
-def note_of(m: PrecisionMeasurement) -> str:
-    """Return what to know of a precision, or why there are no numbers."""
-    return m.note if m.status == "measured" else f"{m.status}: {m.note}"
-
-
 def _row(m: PrecisionMeasurement) -> list[str]:
-    true = [_error(m.true_median_error), _error(m.true_largest_error)]
+    true = [show_number(m.true_median_error, ".1e"), show_number(m.true_largest_error, ".1e")]
     if m.agreement is None:
-        return [m.precision, *[_NONE] * 5, *true]
+        return [m.precision, *[NONE] * 5, *true]
     a = m.agreement
     return [
         m.precision,
-        _NONE if a.spearman is None else f"{a.spearman:.6f}",
+        show_number(a.spearman, ".6f"),
         f"{a.top_common} of {a.top_count}",
         f"{100 * a.top_share:.1f} %",
-        _error(a.median_error),
-        _error(a.largest_error),
+        show_number(a.median_error, ".1e"),
+        show_number(a.largest_error, ".1e"),
         *true,
     ]
-
-
-def _error(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.1e}"

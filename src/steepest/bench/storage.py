@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Self
 
 from steepest.errors import InputError
 from steepest.files import write_atomically
 from steepest.tables import from_table, to_table
 
-T = TypeVar("T")
+SCHEMA = 1
 
 
+@dataclass(frozen=True)
 class Stored:
-    """A dataclass that can be written to a file."""
+    """What every measurement tells beside its numbers.
+
+    Attributes:
+        schema: The form of this table.
+        command: What was typed.
+        environment: Versions and hardware.
+        device: ``"cpu"`` or ``"cuda"``.
+        seed: Decides every draw.
+        complete: False after Ctrl-C, and as long as the run goes on.
+    """
+
+    schema: int
+    command: str
+    environment: Mapping[str, Any]
+    device: str
+    seed: int
+    complete: bool
 
     def save(self, path: Path) -> None:
         """Write the result as JSON.
@@ -25,22 +44,17 @@ class Stored:
         text = json.dumps(to_table(self), indent=1, allow_nan=False, ensure_ascii=False)
         write_atomically(path, text + "\n")
 
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read what ``save`` wrote.
 
-def load_result(cls: type[T], path: Path, schema: int) -> T:
-    """Read what ``Stored.save`` wrote.
-
-    Args:
-        cls: The dataclass that was saved.
-        path: The file.
-        schema: The form that it must have.
-
-    Raises:
-        InputError: If the file is not of this form.
-    """
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as a bench result ({error})") from error
-    if not isinstance(table, dict) or table.get("schema") != schema:
-        raise InputError(f"{path} is no bench result of schema {schema}: measure again")
-    return from_table(cls, table, path.name)
+        Raises:
+            InputError: If the file is not of this form.
+        """
+        try:
+            table = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read as a bench result ({error})") from error
+        if not isinstance(table, dict) or table.get("schema") != SCHEMA:
+            raise InputError(f"{path} is no bench result of schema {SCHEMA}: measure again")
+        return from_table(cls, table, path.name)

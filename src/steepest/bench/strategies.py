@@ -14,8 +14,10 @@ import torch
 
 from steepest.bench.feature_pool import CHANNELS
 from steepest.bench.machine import describe_machine
+from steepest.bench.notes import last_line
 from steepest.bench.public_style import STRAIGHTFORWARD
-from steepest.bench.strategies_result import SCHEMA, StrategiesResult, StrategyMeasurement
+from steepest.bench.storage import SCHEMA
+from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
 from steepest.errors import InputError
 from steepest.progress import Progress
 from steepest.strategies import names
@@ -178,9 +180,8 @@ def _in_child(job: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
         timeout=limit_seconds,
     )
     if done.returncode == 0:
-        found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        found: dict[str, Any] = json.loads(last_line(done.stdout))
         return found
-    lines = done.stderr.strip().splitlines()
     if done.returncode < 0:
         return {"status": "out-of-memory", "note": f"ended by signal {-done.returncode}"}
-    return {"status": "failed", "note": lines[-1] if lines else "no message"}
+    return {"status": "failed", "note": last_line(done.stderr)}

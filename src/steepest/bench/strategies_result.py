@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from steepest.bench.storage import Stored, load_result
-
-SCHEMA = 1
+from steepest.bench.storage import Stored
 
 Status = Literal["measured", "refused", "out-of-memory", "timed-out", "failed", "unfinished"]
 
@@ -47,38 +44,17 @@ class StrategiesResult(Stored):
     """A whole run of ``steepest bench strategies``.
 
     Attributes:
-        schema: The form of this table.
-        command: What was typed.
-        environment: Versions and hardware.
-        device: ``"cpu"`` or ``"cuda"``.
         threads: CPU threads.
         features: Dimensions of a sample.
         classes: Classes of the head.
         labelled: Labelled samples.
         k: How many are chosen.
-        seed: Decides the samples and the head.
-        complete: False after Ctrl-C, and as long as the run goes on.
         measurements: One for each strategy, kind and pool.
     """
 
-    schema: int
-    command: str
-    environment: Mapping[str, Any]
-    device: str
     threads: int
     features: int
     classes: int
     labelled: int
     k: int
-    seed: int
-    complete: bool
     measurements: tuple[StrategyMeasurement, ...]
-
-
-def read_strategies_result(path: Path) -> StrategiesResult:
-    """Read what ``save`` wrote, checked field by field.
-
-    Raises:
-        InputError: If the file is not of this form.
-    """
-    return load_result(StrategiesResult, path, SCHEMA)

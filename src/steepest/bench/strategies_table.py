@@ -1,35 +1,34 @@
-"""A measurement of strategies as plain text."""
+"""A measurement of strategies as a table."""
 
 from __future__ import annotations
 
 from steepest.bench.growth import fit_exponent
 from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
-from steepest.report.text_table import text_table
+from steepest.bench.table import NONE, Table, name_place, say_status
 
-_NONE = "–"
 _WORTH_TELLING_SECONDS = 0.05
 
 
-def describe_strategies(result: StrategiesResult) -> str:
-    """Return one table, with what a reader must know around it."""
-    rows = rows_of(result)
-    notes = [
-        f"  {row[0]}{'' if row[1] == 'ours' else f' ({row[1]})'}: {note}"
-        for row, note in zip(rows, notes_of(result), strict=True)
-        if note
-    ]
-    return "\n".join([conditions(result), text_table(header(result), rows), *notes])
+def strategies_table(result: StrategiesResult) -> Table:
+    """Return one row for each strategy and way, with two columns for each pool."""
+    pools = sorted({m.pool for m in result.measurements})
+    titles = (title for pool in pools for title in (f"{pool:,}: s", "MiB"))
+    ways: dict[tuple[str, str], dict[int, StrategyMeasurement]] = {}
+    for m in result.measurements:
+        ways.setdefault((m.strategy, m.kind), {})[m.pool] = m
+    return Table(
+        _conditions(result),
+        ("strategy", "way", *titles, "exponent"),
+        [[*way, *_cells(found, pools), _exponent(found)] for way, found in ways.items()],
+        ["; ".join(dict.fromkeys(filter(None, map(_note, w.values())))) for w in ways.values()],
+        [name if kind == "ours" else f"{name} ({kind})" for name, kind in ways],
+    )
 
 
-def conditions(result: StrategiesResult) -> str:
-    """Return in one sentence what was chosen from, and where."""
-    place = result.environment["device"]
-    if result.device == "cpu":
-        place = (
-            "cpu, 1 thread, by core time"
-            if result.threads == 1
-            else f"cpu, {result.threads} threads"
-        )
+def _conditions(result: StrategiesResult) -> str:
+    place = name_place(result, result.threads)
+    if result.device == "cpu" and result.threads == 1:
+        place += ", by core time"
     return (
         f"{result.k:,} samples chosen, {result.labelled:,} labelled, {result.features} features, "
         f"{result.classes} classes; {place}; one trial each in a process of its own; "
@@ -37,50 +36,18 @@ def conditions(result: StrategiesResult) -> str:
     )
 
 
-def header(result: StrategiesResult) -> tuple[str, ...]:
-    """Return the titles of the columns: two for each pool."""
-    pools = (f"{pool:,}" for pool in pools_of(result))
-    return ("strategy", "way", *(t for p in pools for t in (f"{p}: s", "MiB")), "exponent")
-
-
-def pools_of(result: StrategiesResult) -> list[int]:
-    """Return the sizes of pools that were measured."""
-    return sorted({m.pool for m in result.measurements})
-
-
-def rows_of(result: StrategiesResult) -> list[list[str]]:
-    """Return the cells of the table, one row for each strategy and way."""
-    rows = []
-    for (strategy, kind), found in _by_way(result).items():
-        cells = [_cells(found.get(pool)) for pool in pools_of(result)]
-        rows.append([strategy, kind, *(cell for pair in cells for cell in pair), _exponent(found)])
-    return rows
-
-
-def notes_of(result: StrategiesResult) -> list[str]:
-    """Return for each row what to know of its numbers, or why there are none."""
-    return [
-        "; ".join(dict.fromkeys(filter(None, map(_note, found.values()))))
-        for found in _by_way(result).values()
-    ]
-
-
-def _by_way(result: StrategiesResult) -> dict[tuple[str, str], dict[int, StrategyMeasurement]]:
-    ways: dict[tuple[str, str], dict[int, StrategyMeasurement]] = {}
-    for m in result.measurements:
-        ways.setdefault((m.strategy, m.kind), {})[m.pool] = m
-    return ways
-
-
 def _note(m: StrategyMeasurement) -> str:
-    if m.status == "measured":
-        return m.note
-    return f"{m.pool:,}: {m.status}{': ' if m.note else ''}{m.note}"
+    told = say_status(m.status, m.note)
+    return told if m.status == "measured" else f"{m.pool:,}: {told}"
 
 
-def _cells(m: StrategyMeasurement | None) -> tuple[str, str]:
+def _cells(found: dict[int, StrategyMeasurement], pools: list[int]) -> list[str]:
+    return [cell for pool in pools for cell in _pair(found.get(pool))]
+
+
+def _pair(m: StrategyMeasurement | None) -> tuple[str, str]:
     if m is None or m.choose_seconds is None or m.peak_mib is None:
-        return (_NONE if m is None else m.status, _NONE)
+        return (NONE if m is None else m.status, NONE)
     seconds = f"{m.choose_seconds:.3g}"
     if m.prepare_seconds is not None and m.prepare_seconds >= _WORTH_TELLING_SECONDS:
         seconds = f"{m.prepare_seconds:.3g} + {seconds}"
@@ -91,6 +58,6 @@ def _exponent(found: dict[int, StrategyMeasurement]) -> str:
     """Return the slope of log seconds of choosing over log samples, if there are two pools."""
     pairs = [(pool, m.choose_seconds) for pool, m in found.items() if m.choose_seconds]
     if len(pairs) < 2:
-        return _NONE
+        return NONE
     sizes, seconds = zip(*pairs, strict=True)
     return f"{fit_exponent(sizes, seconds):.2f}"

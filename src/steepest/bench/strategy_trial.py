@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from steepest.bench.feature_pool import make_head, make_pool
+from steepest.bench.notes import brief
 from steepest.bench.public_style import STRAIGHTFORWARD
-from steepest.bench.trial import one_line
 from steepest.devices import choose_device
 from steepest.errors import SteepestError
 from steepest.measure import Measurement, measured
@@ -48,11 +48,11 @@ def run_trial(job: Mapping[str, Any]) -> dict[str, Any]:
     try:
         preparing, choosing = work(job, model, pool)
     except SteepestError as error:
-        return {"status": "refused", "note": one_line(error)}
+        return {"status": "refused", "note": brief(error)}
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        return {"status": "out-of-memory", "note": one_line(error)}
+        return {"status": "out-of-memory", "note": brief(error)}
     peak = max(choosing.peak_bytes, 0 if preparing is None else preparing.peak_bytes)
     # Other work on the machine does not count against a single thread.
     by_core = device.type == "cpu" and job["threads"] == 1

@@ -1,91 +1,56 @@
-"""A bench result as plain text."""
+"""A measurement as plain text: what all of them have in common."""
 
 from __future__ import annotations
 
-from steepest.bench.result import BenchResult, Growth, Measurement, WorkloadResult
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steepest.bench.storage import Stored
 from steepest.report.text_table import text_table
 
-_HEADER = [
-    "contender",
-    "ms/sample",
-    "time / plain",
-    "samples/s",
-    "peak MiB",
-    "memory / plain",
-    "largest error",
-]
-_NONE = "–"
+NONE = "–"
 
 
-def describe_result(result: BenchResult) -> str:
-    """Return one table per workload, with what a reader must know below it."""
-    return "\n\n".join(_describe_workload(load, result) for load in result.workloads)
+@dataclass(frozen=True)
+class Table:
+    """One table, with what a reader must know around it.
+
+    Attributes:
+        conditions: What was measured and where, in one sentence.
+        header: Titles of the columns.
+        rows: Cells in the order of the header.
+        notes: What to know of each row, or why it has no numbers; empty for nothing.
+        names: What the notes call the rows.
+    """
+
+    conditions: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+    names: Sequence[str]
+
+    def text(self) -> str:
+        """Return the table as plain text."""
+        told = zip(self.names, self.notes, strict=True)
+        notes = [f"  {name}: {note}" for name, note in told if note]
+        body = [text_table(self.header, self.rows)] if self.rows else []
+        return "\n".join([self.conditions, *body, *notes])
 
 
-def _describe_workload(load: WorkloadResult, result: BenchResult) -> str:
-    place = result.environment["device"]
+def show_number(value: float | None, form: str) -> str:
+    """Return a number as a cell."""
+    return NONE if value is None else format(value, form)
+
+
+def say_status(status: str, note: str) -> str:
+    """Return what to know of a measurement, or why there are no numbers."""
+    if status == "measured":
+        return note
+    return f"{status}: {note}" if note else status
+
+
+def name_place(result: Stored, threads: int) -> str:
+    """Return what did the work."""
     if result.device == "cpu":
-        place = f"cpu, {result.threads} thread{'s' if result.threads > 1 else ''}"
-    shape = " × ".join(map(str, load.sample_shape))
-    title = (
-        f"{load.workload}: {_count(load.parameters)} parameters, batch {load.batch} of "
-        f"{shape}, {result.precision}, {load.layout}; {place}; best of {result.rounds} by "
-        f"{result.clock} time; seed {result.seed}"
-    )
-    parts = [title]
-    if load.measurements:
-        parts.append(text_table(_HEADER, [_row(m) for m in load.measurements]))
-    notes = [f"  {m.contender}: {_note(m)}" for m in load.measurements if _note(m)]
-    if load.note:
-        notes.append(f"  {load.note}")
-    if notes:
-        parts.append("\n".join(notes))
-    if load.growth:
-        parts.append(_describe_growth(load.growth))
-    return "\n".join(parts)
-
-
-def _row(m: Measurement) -> list[str]:
-    milliseconds = None if m.seconds_per_sample is None else 1e3 * m.seconds_per_sample
-    return [
-        m.contender,
-        _number(milliseconds, ".4g"),
-        _number(m.time_ratio, ".2f"),
-        _number(m.samples_per_second, ",.4g" if (m.samples_per_second or 0) < 1e4 else ",.0f"),
-        _number(m.peak_mib, ",.1f"),
-        _number(m.memory_ratio, ".2f"),
-        _number(m.relative_error, ".1e"),
-    ]
-
-
-def _note(m: Measurement) -> str:
-    if m.status == "measured":
-        return m.note
-    return f"{m.status}: {m.note}" if m.note else m.status
-
-
-def _describe_growth(growth: tuple[Growth, ...]) -> str:
-    batches = text_table(
-        ["batch", *(f"{g.contender}, ms/sample" for g in growth)],
-        [
-            [str(size), *(f"{1e3 * g.batch_seconds[i]:.4g}" for g in growth)]
-            for i, size in enumerate(growth[0].batches)
-        ],
-    )
-    pools = text_table(
-        ["pool", *(f"{g.contender}, s" for g in growth)],
-        [
-            [str(size), *(f"{g.pool_seconds[i]:.4g}" for g in growth)]
-            for i, size in enumerate(growth[0].pools)
-        ],
-    )
-    fits = ", ".join(f"{g.contender} {g.pool_exponent:.3f}" for g in growth)
-    return f"{batches}\n{pools}\n  time grows with the pool to the power of: {fits}"
-
-
-def _count(number: int) -> str:
-    return f"{number / 1e6:.1f} M" if number >= 1e5 else f"{number / 1e3:.1f} k"
-
-
-def _number(value: float | None, form: str) -> str:
-    return _NONE if value is None else format(value, form)
+        return f"cpu, {threads} thread{'s' if threads > 1 else ''}"
+    return str(result.environment["device"])

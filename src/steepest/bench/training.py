@@ -11,11 +11,12 @@ import torch
 
 from steepest.bench.clock import Clock, choose_clock, turns
 from steepest.bench.machine import describe_machine
+from steepest.bench.notes import STOPPED, brief_with_kind
 from steepest.bench.peak import count_flops, measure_peak
+from steepest.bench.storage import SCHEMA
 from steepest.bench.training_loops import MEAN, STEPS, TakeStep, Workload, loader_loop, our_loop
-from steepest.bench.training_result import SCHEMA, TrainingMeasurement, TrainingResult
+from steepest.bench.training_result import TrainingMeasurement, TrainingResult
 from steepest.bench.training_runs import measure_runs
-from steepest.bench.trial import one_line
 from steepest.errors import InputError
 from steepest.progress import Progress
 from steepest.training.scope import own_randomness
@@ -84,11 +85,10 @@ class TrainingBench:
         self._progress = progress
         self._clock = choose_clock(settings.device, settings.threads)
         self._flops = self._peak = math.nan
-        waiting = "stopped before it was measured"
         several = [number for number in settings.runs if number > 1]
         self._rows = [
-            TrainingMeasurement(name, "unfinished", waiting) for name in (LOADER, *STEPS)
-        ] + [TrainingMeasurement("side by side", "unfinished", waiting, n) for n in several]
+            TrainingMeasurement(name, "unfinished", STOPPED) for name in (LOADER, *STEPS)
+        ] + [TrainingMeasurement("side by side", "unfinished", STOPPED, n) for n in several]
 
     def run(self, after_each: Callable[[TrainingResult], None] | None = None) -> TrainingResult:
         """Measure everything.
@@ -259,7 +259,7 @@ class _UnsupportedError(Exception):
 def _failed(row: TrainingMeasurement, error: Exception) -> TrainingMeasurement:
     if isinstance(error, _UnsupportedError):
         return replace(row, status="unsupported", note=str(error))
-    return replace(row, status="failed", note=f"{type(error).__name__}: {one_line(error)}")
+    return replace(row, status="failed", note=brief_with_kind(error))
 
 
 def _host_seconds(take: TakeStep, clock: Clock) -> float:

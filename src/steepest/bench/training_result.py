@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from steepest.bench.storage import Stored, load_result
-
-SCHEMA = 1
+from steepest.bench.storage import Stored
 
 
 @dataclass(frozen=True)
@@ -46,10 +42,6 @@ class TrainingResult(Stored):
     """A whole run of ``steepest bench training``.
 
     Attributes:
-        schema: The form of this table.
-        command: What was typed.
-        environment: Versions and hardware.
-        device: ``"cpu"`` or ``"cuda"``.
         threads: CPU threads.
         model: The model.
         image_shape: One image's shape.
@@ -59,15 +51,9 @@ class TrainingResult(Stored):
         rounds: Interleaved rounds; the best counts.
         flops_per_image: Operations of the products of one image's step, counted by torch.
         peak_flops: Operations a second of a large matrix product, measured.
-        seed: Decides weights, images and order.
-        complete: False after Ctrl-C, and as long as the run goes on.
         measurements: One for each way to train.
     """
 
-    schema: int
-    command: str
-    environment: Mapping[str, Any]
-    device: str
     threads: int
     model: str
     image_shape: tuple[int, ...]
@@ -77,15 +63,4 @@ class TrainingResult(Stored):
     rounds: int
     flops_per_image: float
     peak_flops: float
-    seed: int
-    complete: bool
     measurements: tuple[TrainingMeasurement, ...]
-
-
-def read_training_result(path: Path) -> TrainingResult:
-    """Read what ``save`` wrote, checked field by field.
-
-    Raises:
-        InputError: If the file is not of this form.
-    """
-    return load_result(TrainingResult, path, SCHEMA)

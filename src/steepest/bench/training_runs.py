@@ -15,6 +15,7 @@ from typing import IO
 import torch
 
 from steepest.bench.clock import choose_clock
+from steepest.bench.notes import last_line
 from steepest.bench.training_loops import Workload, our_loop
 from steepest.training.scope import own_randomness
 
@@ -81,8 +82,7 @@ def measure_runs(
 def _read(child: subprocess.Popen[str]) -> str:
     line = _pipe(child.stdout).readline()
     if not line:
-        last = _pipe(child.stderr).read().strip().splitlines()
-        raise RunError(f"a run ended early: {last[-1] if last else 'no message'}")
+        raise RunError(f"a run ended early: {last_line(_pipe(child.stderr).read())}")
     return line
 
 

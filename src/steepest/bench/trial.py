@@ -12,11 +12,11 @@ from torch import Tensor
 from steepest.bench.accuracy import largest_relative_error
 from steepest.bench.case import Case
 from steepest.bench.contenders.base import UNIT, Prepare, Step
+from steepest.bench.gradnorm_result import Measurement, Status
 from steepest.bench.memory import PeakGauge
-from steepest.bench.result import Measurement, Status
+from steepest.bench.notes import STOPPED, brief, brief_with_kind
 from steepest.memory import is_out_of_memory
 
-_LONGEST_NOTE = 200
 _MIB = 2**20
 
 
@@ -38,7 +38,7 @@ class Trial:
 
     name: str
     status: Status = "unfinished"
-    note: str = "stopped before it was measured"
+    note: str = STOPPED
     step: Step | None = None
     samples: int | None = None
     calls: int = 1
@@ -124,15 +124,9 @@ def _ratio(value: float | None, unit: float | None) -> float | None:
     return None if value is None or not unit else value / unit
 
 
-def one_line(error: Exception) -> str:
-    """Return an error's message in one line of a bearable length."""
-    text = " ".join(str(error).split())
-    return text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 1] + "…"
-
-
 def _verdict(error: Exception) -> tuple[Status, str]:
     """Say in one line what an error means for the contender."""
-    text = one_line(error)
+    text = brief(error)
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or text).partition(".")[0]
         remedy = "run pip install '.[bench]' in the project's folder"
@@ -142,4 +136,4 @@ def _verdict(error: Exception) -> tuple[Status, str]:
     # Our own norms say what to do about it, and name the cause.
     if is_out_of_memory(error) or is_out_of_memory(error.__cause__ or error):
         return "out-of-memory", text
-    return "failed", f"{type(error).__name__}: {text}"
+    return "failed", brief_with_kind(error)

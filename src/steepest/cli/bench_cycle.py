@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from steepest.cli.arguments import add_config, add_quiet, config_of
-from steepest.cli.bench_run import run_bench
+from steepest.cli.arguments import add_config, config_of
+from steepest.cli.bench_run import add_numbers, run_bench
 
 NAME = "cycle"
 HELP = "seconds of training and choosing of every strategy in one cycle"
@@ -27,29 +27,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runs", type=Path, required=True, metavar="DIR", help="the folder for the runs"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
-    add_quiet(parser)
+    add_numbers(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.bench.cycle import CycleBench
-    from steepest.bench.cycle_table import describe_cycle
+    from steepest.bench.cycle_table import cycle_table
     from steepest.experiment.variants import parse_variants
-    from steepest.files import check_writable
-    from steepest.progress import show_progress
     from steepest.strategies import names
 
     config = config_of(arguments)
     variants = parse_variants([arguments.strategies] if arguments.strategies else names())
-    out: Path | None = arguments.out
-    if out is not None:
-        check_writable(out)
-    bench = CycleBench(
-        config,
-        variants,
-        arguments.runs,
-        show_progress(enabled=not arguments.quiet),
-        arguments.command_line,
+    command: str = arguments.command_line
+    return run_bench(
+        arguments,
+        lambda progress: CycleBench(config, variants, arguments.runs, progress, command),
+        lambda result: cycle_table(result).text(),
     )
-    return run_bench(bench, describe_cycle, out)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_quiet, add_seed, names_of
-from steepest.cli.bench_run import run_bench
+from steepest.cli.arguments import add_device, add_seed, names_of
+from steepest.cli.bench_run import add_numbers, add_threads, given, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.gradnorm import Settings
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch", type=int, metavar="N", help="samples at a time (default: each model's own)"
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
+    add_threads(parser)
     parser.add_argument(
         "--rounds",
         type=int,
@@ -80,23 +80,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"tiny: {', '.join(_SMOKE.models or ())}, batch {_SMOKE.batch}, {_SMOKE.rounds} round",
     )
     add_seed(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
-    add_quiet(parser)
+    add_numbers(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.bench.gradnorm import GradnormBench
-    from steepest.bench.table import describe_result
-    from steepest.files import check_writable
-    from steepest.progress import show_progress
+    from steepest.bench.gradnorm_table import describe_gradnorm
 
-    settings = _settings(arguments)
-    out: Path | None = arguments.out
-    if out is not None:
-        check_writable(out)
-    bench = GradnormBench(settings, show_progress(enabled=not arguments.quiet))
-    return run_bench(bench, describe_result, out)
+    return run_bench(arguments, partial(GradnormBench, _settings(arguments)), describe_gradnorm)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -117,8 +109,8 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         contenders,
         device,
         arguments.precision or ("tf32" if device.type == "cuda" else "fp32"),
-        torch.get_num_threads() if arguments.threads is None else arguments.threads,
-        smoke.rounds if arguments.rounds is None else arguments.rounds,
+        given(arguments.threads, torch.get_num_threads()),
+        given(arguments.rounds, smoke.rounds),
         smoke.batch if arguments.batch is None else arguments.batch,
         channels_last=arguments.channels_last,
         growth=arguments.growth,

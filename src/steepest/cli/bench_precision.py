@@ -9,11 +9,11 @@ instruction; then ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 is tried.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_quiet, add_seed
-from steepest.cli.bench_run import run_bench
+from steepest.cli.arguments import add_device, add_seed
+from steepest.cli.bench_run import add_numbers, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.precision import Settings
@@ -47,23 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the pool that counts as chosen (default: 0.1)",
     )
     add_seed(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
-    add_quiet(parser)
+    add_numbers(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.bench.precision import PrecisionBench
-    from steepest.bench.precision_table import describe_precision
-    from steepest.files import check_writable
-    from steepest.progress import show_progress
+    from steepest.bench.precision_table import precision_table
 
-    settings = _settings(arguments)
-    out: Path | None = arguments.out
-    if out is not None:
-        check_writable(out)
-    bench = PrecisionBench(settings, show_progress(enabled=not arguments.quiet))
-    return run_bench(bench, describe_precision, out)
+    make = partial(PrecisionBench, _settings(arguments))
+    return run_bench(arguments, make, lambda result: precision_table(result).text())
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

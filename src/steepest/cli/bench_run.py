@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from steepest.cli.arguments import add_quiet
+from steepest.cli.interrupts import INTERRUPTED
 from steepest.errors import InputError
-
-_INTERRUPTED = 130
+from steepest.progress import Progress
 
 
 class Saved(Protocol):
@@ -33,6 +35,17 @@ class Bench(Protocol[Known_co]):
         """Return what is known so far."""
 
 
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """Add how many CPU threads work."""
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
+
+
+def add_numbers(parser: argparse.ArgumentParser) -> None:
+    """Add the file for the numbers, and the switch that silences progress."""
+    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
+    add_quiet(parser)
+
+
 def given(value: int | None, default: int) -> int:
     """Return what was given, or the default; 0 is given too."""
     return default if value is None else value
@@ -50,12 +63,28 @@ def read_numbers(text: str, option: str) -> tuple[int, ...]:
         raise InputError(f"{option} {text!r}: give numbers separated by commas") from error
 
 
-def run_bench(bench: Bench[Result], describe: Callable[[Result], str], out: Path | None) -> int:
+def run_bench(
+    arguments: argparse.Namespace,
+    make: Callable[[Progress], Bench[Result]],
+    describe: Callable[[Result], str],
+) -> int:
     """Run a benchmark, print its table and save its numbers, also those of a part.
+
+    Args:
+        arguments: Those of ``add_numbers``.
+        make: Makes the benchmark, which shows how far it is.
+        describe: Makes its table.
 
     Returns:
         The exit code: 0, or 130 after Ctrl-C.
     """
+    from steepest.files import check_writable
+    from steepest.progress import show_progress
+
+    out: Path | None = arguments.out
+    if out is not None:
+        check_writable(out)
+    bench = make(show_progress(enabled=not arguments.quiet))
     try:
         result = bench.run(None if out is None else lambda known: known.save(out))
     except KeyboardInterrupt:
@@ -65,7 +94,7 @@ def run_bench(bench: Bench[Result], describe: Callable[[Result], str], out: Path
             known.save(out)
         kept = "" if out is None else f"; what was measured so far is in {out}"
         print(f"steepest: stopped{kept}", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     print(describe(result))
     if out is not None:
         print(f"\nNumbers: {out}")

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_quiet, add_seed, names_of
-from steepest.cli.bench_run import given, read_numbers, run_bench
+from steepest.cli.arguments import add_device, add_seed, names_of
+from steepest.cli.bench_run import add_numbers, add_threads, given, read_numbers, run_bench
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,26 +40,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=float, default=300.0, metavar="S", help="seconds of a trial (default: 300)"
     )
     add_device(parser)
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
+    add_threads(parser)
     parser.add_argument("--smoke", action="store_true", help="tiny, on the CPU")
     add_seed(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
-    add_quiet(parser)
+    add_numbers(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.bench.strategies import StrategiesBench
-    from steepest.bench.strategies_table import describe_strategies
-    from steepest.files import check_writable
-    from steepest.progress import show_progress
+    from steepest.bench.strategies_table import strategies_table
 
-    settings = _settings(arguments)
-    out: Path | None = arguments.out
-    if out is not None:
-        check_writable(out)
-    bench = StrategiesBench(settings, show_progress(enabled=not arguments.quiet))
-    return run_bench(bench, describe_strategies, out)
+    make = partial(StrategiesBench, _settings(arguments))
+    return run_bench(arguments, make, lambda result: strategies_table(result).text())
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

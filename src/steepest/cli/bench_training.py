@@ -7,11 +7,11 @@ their own, on a GPU through the Multi-Process Service if it is installed.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_quiet, add_seed
-from steepest.cli.bench_run import given, read_numbers, run_bench
+from steepest.cli.arguments import add_device, add_seed
+from steepest.cli.bench_run import add_numbers, add_threads, given, read_numbers, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.training import Settings
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     length.add_argument("--steps", type=int, metavar="N", help="of each timing, instead")
     parser.add_argument("--rounds", type=int, metavar="N", help="the best counts (default: 2)")
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
+    add_threads(parser)
     parser.add_argument(
         "--workers",
         type=int,
@@ -59,23 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"tiny, on the CPU: {_SMOKE_MODEL}, batch {_SMOKE_BATCH}, 2 steps, 1 thread",
     )
     add_seed(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
-    add_quiet(parser)
+    add_numbers(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.bench.training import TrainingBench
-    from steepest.bench.training_table import describe_training
-    from steepest.files import check_writable
-    from steepest.progress import show_progress
+    from steepest.bench.training_table import training_table
 
-    settings = _settings(arguments)
-    out: Path | None = arguments.out
-    if out is not None:
-        check_writable(out)
-    bench = TrainingBench(settings, show_progress(enabled=not arguments.quiet))
-    return run_bench(bench, describe_training, out)
+    make = partial(TrainingBench, _settings(arguments))
+    return run_bench(arguments, make, lambda result: training_table(result).text())
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

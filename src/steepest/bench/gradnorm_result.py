@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from steepest.bench.storage import Stored, load_result
-
-SCHEMA = 1
+from steepest.bench.storage import Stored
 
 Status = Literal["measured", "unsupported", "out-of-memory", "absent", "failed", "unfinished"]
 """How it went; all but the first say why in their note, and hold fewer numbers."""
@@ -97,40 +93,19 @@ class WorkloadResult:
 
 
 @dataclass(frozen=True)
-class BenchResult(Stored):
+class GradnormResult(Stored):
     """A whole run of ``steepest bench gradnorm``.
 
     Attributes:
-        schema: The form of this table.
-        command: What was typed.
-        environment: Versions and hardware.
-        device: ``"cpu"`` or ``"cuda"``.
         precision: How products are computed on all sides.
         threads: CPU threads.
         clock: ``"wall"``, or ``"cpu"`` for the time that the process held a core.
         rounds: Interleaved rounds; the best counts.
-        seed: Decides weights and inputs.
-        complete: False after Ctrl-C, and as long as the run goes on.
         workloads: One per model.
     """
 
-    schema: int
-    command: str
-    environment: Mapping[str, Any]
-    device: str
     precision: str
     threads: int
     clock: str
     rounds: int
-    seed: int
-    complete: bool
     workloads: tuple[WorkloadResult, ...]
-
-
-def read_result(path: Path) -> BenchResult:
-    """Read what ``save`` wrote, checked field by field.
-
-    Raises:
-        InputError: If the file is not of this form.
-    """
-    return load_result(BenchResult, path, SCHEMA)
