@@ -83,15 +83,13 @@ def test_bad_input_is_one_line_and_two(arguments, said, tmp_path, monkeypatch, c
 
 def test_only_one_command_at_a_time_works_in_a_folder(tmp_path, capsys):
     with FileLock(tmp_path / "reproduce"):
-        assert (
-            main(["reproduce", "a1", "--preset", "smoke", "--quiet", "--out", str(tmp_path)]) == 2
-        )
+        assert main(["reproduce", "a1", "--smoke", "--quiet", "--out", str(tmp_path)]) == 2
     assert "is in use" in capsys.readouterr().err
 
 
 def test_the_list_writes_nothing_in_the_smallest_size_either(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", "--list", "--preset", "smoke", "--quiet"]) == 0
+    assert main(["reproduce", "--list", "--smoke", "--quiet"]) == 0
     assert "figure-2" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 

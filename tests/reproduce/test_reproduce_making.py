@@ -28,6 +28,7 @@ SETTINGS = {
     "svhn": Setting(same_as="cifar10"),
     "imagenet": Setting(config="imagenet"),
 }
+pytestmark = pytest.mark.usefixtures("same_process")
 
 
 class Trial(Artefact):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def reproduce(out, *more):
-    command = [*(sys.executable, "-m", "steepest", "reproduce", "all", "--preset", "smoke")]
+    command = [*(sys.executable, "-m", "steepest", "reproduce", "all", "--smoke")]
     environment = {k: v for k, v in os.environ.items() if k != "STEEPEST_DATA"}
     whole = [*command, "--jobs", "2", "--quiet", "--out", str(out), *more]
     return subprocess.run(whole, check=True, capture_output=True, text=True, env=environment).stdout

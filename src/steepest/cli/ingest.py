@@ -21,13 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="labels.csv, labels.jsonl, or the .json that Label Studio exports",
     )
-    parser.add_argument(
-        "--run",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="the loop's folder, as `steepest select --run` made it",
-    )
+    add_loop_folder(parser)
     parser.add_argument(
         "--format", choices=FORMATS, help="what the file is, if its name does not say"
     )
@@ -59,6 +53,17 @@ def execute(arguments: argparse.Namespace) -> int:
     print(f"All labels: {folder.path / LABELS}")
     write_map_files(arguments, folder)
     return 0
+
+
+def add_loop_folder(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of the labelling loop."""
+    parser.add_argument(
+        "--run",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the loop's folder, as `steepest select --run` made it",
+    )
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:

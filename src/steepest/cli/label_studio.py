@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from steepest.cli.ingest import add_map_files, add_reading, say, write_map_files
+from steepest.cli.ingest import add_loop_folder, add_map_files, add_reading, say, write_map_files
 from steepest.download.retry import Patience
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, LoopFolder
@@ -64,13 +64,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _add_server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--run",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="the loop's folder, as `steepest select --run` made it",
-    )
+    add_loop_folder(parser)
     parser.add_argument(
         "--url", metavar="URL", help=f"the server's address (default: {URL_VARIABLE})"
     )

@@ -27,11 +27,10 @@ def show_outcome(
         UnknownNameError: If the comparison has no strategy of the baseline's name.
         InputError: If the baseline has no complete run, or a record does not have the metric.
     """
-    files = None
+    comparison = by_metric(read_comparison(folder), metric)
+    # First, as a disk may be too full for the rest.
+    print(text_table(*summary_rows(summarise(comparison, baseline))))
     if report:
         # The folder was checked against the user's own configuration before anything was run.
         files = write_report(folder, baseline=baseline, metric=metric, own_code=True)
-    comparison = by_metric(read_comparison(folder), metric)
-    print(text_table(*summary_rows(summarise(comparison, baseline))))
-    if files is not None:
         print(f"\nReport: {files.html}")

@@ -32,10 +32,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "artefacts", nargs="*", metavar="ARTEFACT", help="such as table-3, or all; see --list"
     )
     parser.add_argument(
+        "--smoke",
+        dest="level",
+        action="store_const",
+        const="smoke",
+        default="paper",
+        help="a trial of the whole path on a CPU, instead of the paper's protocol",
+    )
+    parser.add_argument(
         "--preset",
+        dest="level",
         default="paper",
         metavar="NAME",
-        help="paper: its protocol; smoke: a trial of the whole path on a CPU (default: paper)",
+        help="the same by name: smoke, or paper (default), its whole protocol",
     )
     parser.add_argument(
         "--from",
@@ -90,7 +99,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise InputError("--out DIR is missing: it says where results go")
     seeds = None if arguments.seeds is None else seeds_of(arguments.seeds)
     work = Workspace(
-        level=load_level(arguments.preset, arguments.changes, seeds),
+        level=load_level(arguments.level, arguments.changes, seeds),
         out=Path("." if arguments.out is None else arguments.out).absolute(),
         sources=[source.absolute() for source in arguments.sources],
         progress=show_progress(enabled=not arguments.quiet),

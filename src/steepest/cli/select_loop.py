@@ -32,6 +32,29 @@ Choose = Callable[[Pool, int], Selection]
 """Chooses so many samples, given the pool of a loop."""
 
 
+def add_loop_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a labelling loop."""
+    parser.add_argument(
+        "--run",
+        type=Path,
+        metavar="DIR",
+        help="the folder of a labelling loop, made if it is not there: what was labelled or "
+        "skipped is left out, what was asked for and still waits is written again first, and the "
+        "rest up to K is chosen; -k 0 writes what waits alone",
+    )
+    parser.add_argument(
+        "--class-names",
+        metavar="NAMES",
+        help="the classes of a loop, or of --labelled, in the model's order: cat,dog or @FILE with "
+        "one per line",
+    )
+    parser.add_argument(
+        "--more",
+        action="store_true",
+        help="with --run: choose K new samples, whatever waits, and write those alone",
+    )
+
+
 def loop_settings(arguments: argparse.Namespace) -> Settings | None:
     """Return the settings of the loop that is meant, or None if none is.
 

@@ -154,7 +154,7 @@ def load_level(name: str, changes: Sequence[str] = (), seeds: Sequence[int] | No
         ConfigError: If a change would change the protocol.
     """
     if name not in LEVELS:
-        raise UnknownNameError("preset", name, LEVELS)
+        raise UnknownNameError("level", name, LEVELS)
     for change in changes:
         key = ".".join(parse_setting(change)[0])
         if key not in FREE:

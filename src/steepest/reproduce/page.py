@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from steepest.report.inline_svg import inline_svg
-from steepest.report.markup import Safe, element, join, paragraph, section, table
+from steepest.report.markup import Safe, element, join, paragraph, section, table, whole_page
 from steepest.reproduce.artefact import Artefact, Findings
 from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.level import Level
@@ -81,7 +80,7 @@ def render_artefact(
     )  # fmt: skip
     foot = "Beside this page: data.json, data.csv, table.md and the figures as SVG and PNG."
     back = element("a", "All artefacts", href="../index.html")
-    return _whole(one.title, header, main, join([element("p", back), paragraph(foot)]))
+    return whole_page(one.title, header, main, join([element("p", back), paragraph(foot)]))
 
 
 @dataclass(frozen=True)
@@ -127,23 +126,9 @@ def render_index(entries: Sequence[Entry], level: Level) -> str:
     )
     head = ("artefact", "in the paper", "name", "state", "made from", "by")
     main = element("main", section("artefacts", "Artefacts", table("One page each", head, rows)))
-    return _whole(
+    return whole_page(
         "The paper, made again", header, main, paragraph("Each page has its data beside it.")
     )
-
-
-def _whole(title: str, header: Safe, main: Safe, foot: Safe) -> str:
-    style = Safe(resources.files("steepest.report").joinpath("page.css").read_text("utf-8"))
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", title),
-        element("style", style),
-    )
-    body = element("body", header, main, element("footer", foot))
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
 def _verdict(made: Made, level: Level) -> str:

@@ -83,14 +83,14 @@ def signed(value: float | None, decimals: int = 2) -> str:
     return DASH if value is None else f"{value:+.{decimals}f}".replace("-", MINUS)
 
 
-def rows_table(title: str, rows: Sequence[Row], note: str = "", decimals: int = 2) -> TablePart:
+def rows_table(title: str, rows: Sequence[Row]) -> TablePart:
     """Return rows as they are, with a column for every key in the order of appearance."""
     header = tuple(dict.fromkeys(key for row in rows for key in row))
-    cells = tuple(tuple(_told(row.get(key), decimals) for key in header) for row in rows)
-    return TablePart(title, header, cells, note)
+    cells = tuple(tuple(_told(row.get(key)) for key in header) for row in rows)
+    return TablePart(title, header, cells)
 
 
-def _told(value: object, decimals: int) -> str:
+def _told(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(str(part) for part in value)
-    return cell(value, decimals)
+    return cell(value)

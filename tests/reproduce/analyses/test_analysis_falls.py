@@ -11,7 +11,7 @@ from analysis_nets import TASK, net, part, points, trained
 from steepest.errors import InputError
 from steepest.influence import Examples
 from steepest.reproduce.analyses import control_groups, count_falls, highest, sample_norms
-from steepest.reproduce.analyses.falls import DRAWN, GROUPS, NEXT, SELECTED, UNSELECTED
+from steepest.reproduce.analyses.falls import DRAWN, NEXT, SELECTED, UNSELECTED
 from steepest.tables import to_table
 
 IDS = list(range(100, 140))
@@ -26,7 +26,7 @@ def falls(before, after, groups):
 
 def test_groups_are_what_was_chosen_and_three_of_what_was_not():
     groups = control_groups(IDS, VALUES, IDS[2:8], cycle=1, seed=0)
-    assert tuple(groups) == GROUPS
+    assert tuple(groups) == (SELECTED, UNSELECTED, DRAWN, NEXT)
     assert groups[SELECTED] == frozenset(IDS[2:8])
     assert groups[UNSELECTED] == frozenset(IDS) - groups[SELECTED]
     assert groups[NEXT] == frozenset([*IDS[:2], *IDS[8:12]])

@@ -22,7 +22,6 @@ from steepest.influence import (
     summed_gradient,
     vectors,
 )
-from steepest.influence.measuring import BATCH_SIZE
 from steepest.progress import Progress, SilentProgress
 from steepest.reproduce.analyses.sample_norms import LossName
 from steepest.tasks.base import Losses
@@ -79,7 +78,6 @@ def find_directions(
     weight_decay: float = 0.0,
     tolerance: float = 1e-3,
     most_iterations: int = 50,
-    batch_size: int = BATCH_SIZE,
     progress: Progress | None = None,
 ) -> list[Direction]:
     """Return s = (C + λI)⁻¹ Σ_j ∇L(x_j) for every loss, curvature and damping.
@@ -98,7 +96,6 @@ def find_directions(
         weight_decay: What the optimiser's was; it is part of the matrix.
         tolerance: Of the residual.
         most_iterations: Products for each loss and curvature.
-        batch_size: Samples in flight.
         progress: Told of every product.
 
     Raises:
@@ -107,14 +104,12 @@ def find_directions(
     finite = [float(d) for d in dampings if not math.isinf(d)]
     found: list[Direction] = []
     for loss in losses:
-        v = summed_gradient(model, task, test, loss=loss, batch_size=batch_size)
+        v = summed_gradient(model, task, test, loss=loss)
         found.append(_without_curvature(loss, v))
         for name in curvatures:
             if name == "none" or not finite:
                 continue
-            curvature = make_curvature(
-                name, model, task, learnt, loss, weight_decay=weight_decay, batch_size=batch_size
-            )
+            curvature = make_curvature(name, model, task, learnt, loss, weight_decay=weight_decay)
             space = span_krylov(
                 curvature, v, finite, tolerance=tolerance, most_iterations=most_iterations,
                 progress=progress or SilentProgress(),
@@ -131,7 +126,6 @@ def make_curvature(
     loss: LossName,
     *,
     weight_decay: float = 0.0,
-    batch_size: int = BATCH_SIZE,
 ) -> Curvature:
     """Return a curvature by name.
 
@@ -142,18 +136,15 @@ def make_curvature(
         learnt: What the model was trained on, with targets.
         loss: The loss that is asked about.
         weight_decay: On the diagonal.
-        batch_size: Samples in flight.
 
     Raises:
         UnknownNameError: If there is no such curvature.
     """
     if name == "gauss-newton":
-        return gauss_newton(model, task, learnt, weight_decay=weight_decay, batch_size=batch_size)
+        return gauss_newton(model, task, learnt, weight_decay=weight_decay)
     if name in ("hessian", "hessian-of-loss"):
-        return hessian(
-            model, task, learnt, weight_decay=weight_decay, batch_size=batch_size,
-            loss="true-label" if name == "hessian" else loss,
-        )  # fmt: skip
+        of = "true-label" if name == "hessian" else loss
+        return hessian(model, task, learnt, weight_decay=weight_decay, loss=of)
     raise UnknownNameError("curvature", name, ("gauss-newton", "hessian", "hessian-of-loss"))
 
 

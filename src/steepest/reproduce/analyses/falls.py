@@ -23,7 +23,6 @@ SELECTED = "selected"
 UNSELECTED = "not selected"
 DRAWN = "not selected, drawn at random"
 NEXT = "not selected, highest norms"
-GROUPS = (SELECTED, UNSELECTED, DRAWN, NEXT)
 """What was chosen and trained on; and of the rest all, K at random, and the K of highest norm."""
 
 

@@ -15,7 +15,6 @@ from torch import nn
 from steepest.errors import InputError, SteepestError
 from steepest.gradnorm.norms import SampleNorm
 from steepest.influence import Source
-from steepest.influence.measuring import BATCH_SIZE
 from steepest.progress import Progress
 from steepest.reproduce.analyses.ranking import chance_overlap, highest
 from steepest.reproduce.analyses.sample_norms import NORMS, sample_norms
@@ -61,13 +60,7 @@ class Overlap:
 
 
 def oracle_norms(
-    model: nn.Module,
-    task: Losses,
-    candidates: Source,
-    *,
-    norms: Sequence[SampleNorm] = NORMS,
-    batch_size: int = BATCH_SIZE,
-    progress: Progress | None = None,
+    model: nn.Module, task: Losses, candidates: Source, *, progress: Progress | None = None
 ) -> dict[SampleNorm, Values]:
     """Return the gradient norm of each candidate's loss with its true label, by kind of norm.
 
@@ -75,14 +68,10 @@ def oracle_norms(
         model: Left as found.
         task: Whose training loss is meant.
         candidates: R samples with the labels that nobody else may see.
-        norms: Which norms of the gradient.
-        batch_size: Samples in flight.
         progress: Told of every batch.
     """
-    found = sample_norms(
-        model, task, candidates, ["true-label"], norms, batch_size=batch_size, progress=progress
-    )
-    return {norm: found["true-label", norm] for norm in norms}
+    found = sample_norms(model, task, candidates, ["true-label"], NORMS, progress=progress)
+    return {norm: found["true-label", norm] for norm in NORMS}
 
 
 def count_overlaps(

@@ -64,11 +64,7 @@ def sample_norms(
         NonFiniteError: If a norm is NaN or infinite.
     """
     check_count("batch_size", batch_size)
-    for name in norms:
-        if name not in NORMS:
-            raise UnknownNameError("norm", name, NORMS)
-    if not losses or not norms:
-        raise InputError("no loss or no norm is asked for: name at least one of each")
+    _check_names(losses, norms)
     bare = plain(model)
     functions = [loss_function(task, name) for name in losses]
     labelled = "true-label" in losses
@@ -101,6 +97,14 @@ def sample_norms(
     columns = [torch.cat(column).numpy() for column in zip(*parts, strict=True)]
     keys = [(loss, norm) for loss in losses for norm in norms]
     return _checked(dict(zip(keys, columns, strict=True)))
+
+
+def _check_names(losses: Sequence[LossName], norms: Sequence[SampleNorm]) -> None:
+    for name in norms:
+        if name not in NORMS:
+            raise UnknownNameError("norm", name, NORMS)
+    if not losses or not norms:
+        raise InputError("no loss or no norm is asked for: name at least one of each")
 
 
 def _checked(table: NormTable) -> NormTable:

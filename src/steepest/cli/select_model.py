@@ -1,0 +1,101 @@
+"""The model that chooses, and what it was trained for, as given on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from torch import nn
+
+from steepest.cli.arguments import pairs
+from steepest.errors import InputError
+from steepest.tasks import Task
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the model and its task."""
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="NAME",
+        help="package.module:factory (a function that returns your model, or the model itself), or "
+        "a built-in model",
+    )
+    parser.add_argument(
+        "--classes", type=int, metavar="C", help="number of classes, if the factory takes it"
+    )
+    parser.add_argument(
+        "--model-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option that the model was built with, such as stem=s1; may be repeated",
+    )
+    parser.add_argument(
+        "--task",
+        metavar="NAME",
+        help="what the model was trained for: classification (default), segmentation or "
+        "multi-label; the last two need --classes",
+    )
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        metavar="FILE",
+        help=".safetensors, .pt, .pth, .pth.tar or .ckpt; may be left out if your own model "
+        "has its weights",
+    )
+
+
+def check_weights(arguments: argparse.Namespace) -> None:
+    """Refuse a built-in model without weights.
+
+    Raises:
+        InputError: Says that they are needed.
+    """
+    if arguments.weights is None and ":" not in arguments.model:
+        raise InputError(
+            f"--model {arguments.model}: a built-in model needs the --weights of your training; "
+            "fresh ones know nothing"
+        )
+
+
+def make_model(arguments: argparse.Namespace) -> nn.Module:
+    """Return the model that was named, with the weights that it is made with.
+
+    Raises:
+        InputError: If it cannot be made of what was given.
+    """
+    from steepest.models import build
+    from steepest.models.factory import call_factory, find_made
+
+    options, channels = pairs(arguments.model_option), arguments.channels
+    made = find_made(arguments.model) if ":" in arguments.model else None
+    if made is not None:
+        if options:
+            raise InputError(
+                f"--model {arguments.model} is a model that is made already: it takes no "
+                "--model-option"
+            )
+        return made
+    if arguments.classes is not None:
+        return build(arguments.model, arguments.classes, channels, arguments.seed, options)
+    if ":" not in arguments.model:
+        raise InputError(f"--model {arguments.model}: a built-in model needs --classes")
+    return call_factory(arguments.model, {"channels": channels}, options)
+
+
+def make_task(arguments: argparse.Namespace) -> Task | None:
+    """Return the task that was named, if one was.
+
+    Raises:
+        InputError: If the number of classes is missing.
+    """
+    if arguments.task is None:
+        return None
+    from steepest.tables import from_table
+    from steepest.tasks import TASKS
+
+    kind = TASKS.get(arguments.task)
+    if arguments.classes is None:
+        raise InputError(f"--task {arguments.task}: say how many classes there are by --classes")
+    return from_table(kind, {"classes": arguments.classes}, f"task {arguments.task!r}")

@@ -1,0 +1,87 @@
+"""The pool that is chosen from, as given on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+
+from steepest.errors import InputError, SettingWarning
+from steepest.scoring.samples import PoolLike
+
+
+def add_pool_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the pool and of how its images are read."""
+    parser.add_argument(
+        "--pool", type=Path, required=True, metavar="PATH", help="folder of images, or .npy array"
+    )
+    parser.add_argument(
+        "--size", type=int, metavar="PIXELS", help="resize images to this many pixels square"
+    )
+    parser.add_argument(
+        "--channels", type=int, choices=(1, 3), default=3, help="grey, or colour (default)"
+    )
+    parser.add_argument(
+        "--mean",
+        type=float,
+        nargs="+",
+        metavar="M",
+        help="what to subtract from images of a folder, on the 0..1 scale: one number, or one per "
+        "channel (default: images are scaled to 0..1 only, with a warning)",
+    )
+    parser.add_argument(
+        "--std", type=float, nargs="+", metavar="S", help="what to divide by then, likewise"
+    )
+
+
+def open_pool(arguments: argparse.Namespace) -> PoolLike:
+    """Return the pool, ready to be read.
+
+    Raises:
+        InputError: If it is no folder of images and no array.
+    """
+    if arguments.pool.suffix == ".npy":
+        import numpy as np
+
+        for name in ("size", "mean", "std"):
+            if getattr(arguments, name) is not None:
+                raise InputError(f"--{name} is for folders of images; an array is taken as it is")
+        try:
+            # Copy on write: the file stays as it is, and torch is content.
+            return np.load(arguments.pool, mmap_mode="c", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{arguments.pool} cannot be read as an array ({error})") from error
+    if arguments.pool.is_file():
+        raise InputError(
+            f"--pool {arguments.pool} is a file: give a folder of images, or one array in a .npy "
+            "file"
+        )
+    return _open_folder(arguments)
+
+
+def _open_folder(arguments: argparse.Namespace) -> PoolLike:
+    from steepest.datasets.folder import ImageFolder
+
+    mean, std = arguments.mean, arguments.std
+    if (mean is None) != (std is None):
+        given, absent = ("mean", "std") if std is None else ("std", "mean")
+        raise InputError(f"--{given} without --{absent}: give both, as in the model's training")
+    folder = ImageFolder(
+        arguments.pool,
+        size=arguments.size,
+        channels=arguments.channels,
+        mean=_per_channel(mean, arguments.channels),
+        std=_per_channel(std, arguments.channels),
+    )
+    if mean is None:
+        warnings.warn(
+            "images were scaled to 0..1 only: give --mean and --std as in the model's training, or "
+            "--mean 0 --std 1 if that is what it saw",
+            SettingWarning,
+            stacklevel=2,
+        )
+    return folder
+
+
+def _per_channel(values: list[float] | None, channels: int) -> list[float] | None:
+    return values * channels if values is not None and len(values) == 1 else values
