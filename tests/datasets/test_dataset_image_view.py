@@ -73,7 +73,7 @@ def test_each_draw_decides_one_thing():
 @pytest.fixture
 def reader(tmp_path):
     def make(size=8, shorter=8):
-        return ViewReader(list_files(tmp_path, ["a"], (".png", ".jpg")), size, shorter)
+        return ViewReader(list_files(tmp_path, ["a"], (".jpg", ".png", ".tiff")), size, shorter)
 
     return make
 
@@ -127,10 +127,14 @@ def test_a_damaged_image_is_one_line(tmp_path, reader):
     torn = (tmp_path / "a" / "1.jpg").read_bytes()[:-300]
     (tmp_path / "a" / "1.jpg").write_bytes(torn)
     (tmp_path / "a" / "2.png").write_bytes(b"nonsense")
+    Image.fromarray(np.ones((9, 9), np.float32)).save(tmp_path / "a" / "3.tiff")
+    Image.fromarray(np.ones((9, 9), np.int32)).save(tmp_path / "a" / "4.tiff")
     make = reader()
     for row, message in (
         (0, r"1\.jpg: cannot be read \(.*truncated"),
         (1, r"2\.png.*not an image"),
+        (2, r"3\.tiff: cannot be read \(F pixels, neither 8 nor 16 bits\)"),
+        (3, r"4\.tiff: cannot be read \(I pixels"),
     ):
         with pytest.raises(DataError, match=message) as caught:
             make(row, None)

@@ -6,7 +6,13 @@ import torch
 
 from steepest.datasets import ImageSet, SealedLabels
 from steepest.datasets.arrays import from_arrays
-from steepest.errors import DataError, InputError, NonFiniteError, UnknownNameError
+from steepest.errors import (
+    DataError,
+    InputError,
+    NonFiniteError,
+    SteepestWarning,
+    UnknownNameError,
+)
 from steepest.training.augment import normalise
 
 DRAW = np.random.default_rng(0)
@@ -113,7 +119,7 @@ def test_whole_numbers_are_classes(kind):
 
 
 def test_the_test_labels_count_for_the_number_of_classes():
-    assert make(test_labels=[0, 4]).classes == tuple("01234")
+    assert make(test_labels=[3, 4]).classes == tuple("01234")
 
 
 @pytest.mark.parametrize("kind", ["u1", "i4", "i8"])
@@ -249,3 +255,45 @@ def test_bytes_are_no_features():
     labels = torch.arange(4) % 2
     with pytest.raises(DataError, match=r"or features float32 \[N, C\], not torch.uint8"):
         ImageSet("x", ("a", "b"), images, SealedLabels(labels), images, labels, (0,) * 3, (1,) * 3)
+
+
+@pytest.mark.parametrize("kind", [np.str_, object, np.bytes_])
+def test_labels_may_be_names_of_classes(kind):
+    names = np.array(["a cat", "newt", "newt", "Ox"]).astype(kind)
+    data = from_arrays(
+        np.ones((4, 3)), names, np.ones((2, 3)), np.array(["newt", "dog"], dtype=kind)
+    )
+    assert data.classes == ("Ox", "a cat", "dog", "newt")
+    assert data.train_labels.unseal("test").tolist() == [1, 3, 3, 0]
+    assert data.test_labels.tolist() == [3, 2]
+
+
+def test_names_keep_the_order_that_is_given_and_hold_unicode():
+    names = np.array(["鳥", "a cat"] * 4)
+    data = from_arrays(np.ones((8, 3)), names, classes=["鳥", "Frösche", "a cat"], test_share=0.25)
+    assert data.classes == ("鳥", "Frösche", "a cat")
+    assert set(data.train_labels.unseal("test").tolist()) == {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "classes", "message"),
+    [
+        (["a", "b"], ["a", "c"], ["a", "b"], "a label is 'c', which is not among classes"),
+        (["a", "b"], [0, 1], None, "of different kinds"),
+        ([0, 1], ["a", "b"], None, "of different kinds"),
+        (["a", float("nan")], ["a", "b"], None, "labels are text, but one is nan; leave out"),
+        ([None, None], [0, 1], None, "labels hold object; give numbers"),
+    ],
+)
+def test_names_that_cannot_be_labels_are_refused(train, test, classes, message):
+    train = np.array(train, dtype=object if None in train or train[-1] != train[-1] else None)
+    with pytest.raises(DataError, match=message):
+        from_arrays(np.ones((2, 3)), train, np.ones((2, 3)), np.array(test), classes)
+
+
+def test_classes_of_no_sample_are_warned_of_unless_they_have_names():
+    rows, labels = np.ones((6, 3)), np.array([1, 2, 4] * 2)
+    with pytest.warns(SteepestWarning, match="2 of 5 classes are those of no sample, 0 for one"):
+        data = from_arrays(rows, labels, test_share=0.5)
+    assert len(data.classes) == 5
+    from_arrays(rows, labels, classes="abcde", test_share=0.5)

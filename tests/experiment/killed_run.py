@@ -1,9 +1,11 @@
-"""Run an experiment and kill this very process, by SIGKILL, at a named point of a named cycle."""
+"""Run experiments in processes that kill themselves, by SIGKILL, at a named point of a cycle."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import torch
 from small import config
 
 from steepest import journal
-from steepest.experiment import asking, folder, loop
+from steepest.experiment import asking, company, folder, loop
 from steepest.pool import Pool
 
 
@@ -68,9 +70,40 @@ POINTS = {
     "after the question": lambda: on_call(Pool, "query", 3, after=True),
     "before the answer": lambda: on_call(asking, "apply", 3, after=False),
 }
+MEMBER_POINTS = {
+    "between cycles": lambda: on_call(folder.RunFolder, "commit", 2, after=True),
+    "after a member's training": lambda: on_call(loop.Experiment, "fit", 4, after=True),
+    "before the record": lambda: on_call(company.Company, "save", 2, after=True),
+}
+
+
+def kill_runs(*runs: tuple[Path, str, dict]) -> None:
+    """Let a process run experiments, each in a child of its own that is killed.
+
+    Args:
+        runs: Folder, name of the point, and changes of the configuration of each.
+    """
+    table = json.dumps([(str(out), point, changes) for out, point, changes in runs])
+    done = subprocess.run(
+        [sys.executable, __file__, table], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def run_and_die(out: str, point: str, changes: dict) -> None:
+    {**POINTS, **MEMBER_POINTS}[point]()
+    loop.Experiment(config(**changes), Path(out)).run()
+
 
 if __name__ == "__main__":
+    import torch._dynamo  # What optimisers import, once for all children.
+
     torch.set_num_threads(1)
-    out, point, init = sys.argv[1:]
-    POINTS[point]()
-    loop.Experiment(config(loop__init=init), Path(out)).run()
+    for out, point, changes in json.loads(sys.argv[1]):
+        child = os.fork()
+        if not child:
+            run_and_die(out, point, changes)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code != -signal.SIGKILL:
+            sys.exit(f"{out} was not killed {point}: {code}")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from killed_run import MEMBER_POINTS, kill_runs
 from small import config, essence
 from torch import nn
 
@@ -21,40 +17,9 @@ from steepest.models.fingerprint import fingerprint
 from steepest.strategies.qbc import Qbc
 from steepest.strategies.tod import Tod
 
-HERE = Path(__file__).parent
-
 QBC = {"strategy__name": "qbc", "strategy__options": {"size": 2}, "loop__keep_weights": "all"}
 TOD = {"strategy__name": "tod", "loop__keep_weights": "all"}
 KINDS = {"qbc": QBC, "tod": TOD}
-
-KILLED = """
-import json, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-import torch
-from killed_run import on_call
-from small import config
-from steepest.experiment import folder, loop
-from steepest.experiment.company import Company
-owner = {"RunFolder": folder.RunFolder, "Experiment": loop.Experiment, "Company": Company}
-torch.set_num_threads(1)
-on_call(owner[sys.argv[4]], sys.argv[5], int(sys.argv[6]), after=True)
-loop.Experiment(config(**json.loads(sys.argv[3])), Path(sys.argv[2])).run()
-"""
-
-POINTS = {
-    "between cycles": ("RunFolder", "commit", 2),
-    "after a member's training": ("Experiment", "fit", 4),
-    "before the record": ("Company", "save", 2),
-}
-
-
-def kill_at(point, out, changes):
-    arguments = [str(HERE), str(out), json.dumps(changes), *map(str, POINTS[point])]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, *arguments], capture_output=True, check=False
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
 
 @pytest.fixture(scope="module")
@@ -94,20 +59,22 @@ def member_files(folder):
     return sorted(p.name for p in (folder / "weights").glob("cycle-*-*.safetensors"))
 
 
-@pytest.mark.parametrize(
-    ("name", "point"),
-    [
-        ("qbc", "between cycles"),
-        ("qbc", "after a member's training"),
-        ("qbc", "before the record"),
-        ("tod", "between cycles"),
-    ],
-)
-def test_a_killed_run_ends_like_an_uninterrupted_one(name, point, whole, tmp_path):
-    kill_at(point, tmp_path / "run", KINDS[name])
-    records = Experiment(config(**KINDS[name]), tmp_path / "run").run()
+KILLED = [*(("qbc", point) for point in MEMBER_POINTS), ("tod", "between cycles")]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("killed")
+    kill_runs(*((folder / name / point, point, KINDS[name]) for name, point in KILLED))
+    return folder
+
+
+@pytest.mark.parametrize(("name", "point"), KILLED)
+def test_a_killed_run_ends_like_an_uninterrupted_one(name, point, whole, killed):
+    folder = killed / name / point
+    records = Experiment(config(**KINDS[name]), folder).run()
     assert essence(records) == essence(whole[name][1])
-    assert member_files(tmp_path / "run") == member_files(whole[name][0])
+    assert member_files(folder) == member_files(whole[name][0])
 
 
 def test_members_are_kept_only_where_there_are_some(whole, tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -29,19 +28,7 @@ compare_module = sys.modules["steepest.experiment.compare"]
 
 SEEDS = (4, 7)
 STRATEGIES = ("margin", "entropy-gradnorm")
-
-
-DOOMED = """
-import multiprocessing, os, signal
-
-from torch import nn
-
-
-def make():
-    if multiprocessing.parent_process() is not None:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-"""
+pytestmark = pytest.mark.usefixtures("same_process")
 
 
 def quick(**changes):
@@ -80,6 +67,7 @@ def described(out: Path):
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
+    """A comparison in processes of its own, two side by side."""
     out = tmp_path_factory.mktemp("compared") / "out"
     return out, go(out, command="steepest compare …")
 
@@ -134,7 +122,9 @@ def test_runs_one_after_another_give_the_same_as_side_by_side(compared, tmp_path
 def test_complete_runs_start_no_process_and_stay_as_they_are(compared, monkeypatch):
     out, _ = compared
     before = files_below(out / "runs")
-    monkeypatch.setattr(BaseProcess, "start", lambda _self: pytest.fail("started a process"))
+    monkeypatch.setattr(
+        compare_module, "ProcessPoolExecutor", lambda *_: pytest.fail("started processes")
+    )
     runs = go(out)
     assert all(run.complete for run in runs)
     assert files_below(out / "runs") == before
@@ -262,15 +252,6 @@ def test_runs_that_fail_do_not_keep_the_others_from_being_run(tmp_path, monkeypa
     (tmp_path / "broken").unlink()
     assert all(run.complete for run in go(out, strategies=text, seeds=[4, 5]))
     assert not trace.exists()
-
-
-def test_a_killed_worker_is_reported_with_the_remedy(tmp_path, monkeypatch):
-    """As the kernel does when memory runs out."""
-    (tmp_path / "doomed_model.py").write_text(DOOMED)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SteepestError, match="--jobs 1") as caught:
-        go(tmp_path / "out", seeds=[5], what=quick(model__name="doomed_model:make"))
-    assert "\n" not in str(caught.value)
 
 
 def test_the_baseline_may_be_written_as_a_variant(tmp_path):

@@ -72,11 +72,15 @@ def test_an_interrupted_comparison_ends_its_own_processes_alone(tmp_path, bystan
     assert multiprocessing.active_children() == [bystander]
 
 
-def test_a_killed_worker_takes_no_process_of_the_caller_along(tmp_path, bystander, monkeypatch):
+def test_a_killed_worker_is_told_and_takes_no_process_of_the_caller_along(
+    tmp_path, bystander, monkeypatch
+):
+    """As the kernel does when memory runs out."""
     (tmp_path / "doomed_bystander.py").write_text(DOOMED)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SteepestError, match=r"was killed .*--jobs 1"):
+    with pytest.raises(SteepestError, match=r"was killed .*--jobs 1") as caught:
         compare(quick(model__name="doomed_bystander:make"), ["random"], [1], tmp_path / "out")
+    assert "\n" not in str(caught.value)
     assert multiprocessing.active_children() == [bystander]
 
 

@@ -165,3 +165,46 @@ def test_what_is_checked_only_is_not_written(tmp_path):
     comparing = Comparing(config(), parse_variants(["margin"]), [0], tmp_path / "out")
     assert comparing.check("steepest …")["command"] == "steepest …"
     assert not (tmp_path / "out").exists()
+
+
+def test_processes_that_add_at_the_same_time_lose_nothing_of_each_other(
+    tmp_path, machine, done, monkeypatch
+):
+    machine("2.13.0+cpu")
+    out = tmp_path / "out"
+    plain = Comparing.check
+    others = [Comparing(config(), ["entropy"], [1], out)]
+
+    def overtaken(self, command=""):
+        told = plain(self, command)
+        if others:  # It comes between our look at the folder and our writing.
+            others.pop().record("steepest compare the other")
+        return told
+
+    monkeypatch.setattr(Comparing, "check", overtaken)
+    Comparing(config(), ["margin"], [0], out).record("steepest compare ours")
+    written = json.loads((out / "comparison.json").read_text())
+    assert set(written["strategies"]) == {"margin", "entropy", "random"}
+    assert written["seeds"] == [0, 1]
+    assert len(written["calls"]) == 2
+
+
+def test_a_call_waits_while_another_process_adds_and_says_who_keeps_it(
+    tmp_path, machine, done, monkeypatch
+):
+    machine("2.13.0+cpu")
+    monkeypatch.setattr(description_module, "_PATIENCE_SECONDS", 0.0)
+    with (
+        description_module.adding_to(tmp_path / "out"),
+        pytest.raises(RunFolderError, match="is in use by another process"),
+    ):
+        go(tmp_path / "out", "steepest compare")
+    assert go(tmp_path / "out", "steepest compare")["seeds"] == [0]
+
+
+def test_a_call_that_adds_nothing_writes_nothing(tmp_path, machine, done, monkeypatch):
+    machine("2.13.0+cpu")
+    first = go(tmp_path / "out", "steepest compare")
+    monkeypatch.delattr(description_module, "write_atomically")  # As on a read-only disk.
+    monkeypatch.delattr(description_module, "FileLock")
+    assert go(tmp_path / "out", "steepest compare") == first

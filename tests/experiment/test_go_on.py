@@ -131,7 +131,7 @@ def test_more_cycles_than_there_are_samples_are_refused(tmp_path):
         run(tmp_path, loop__cycles=500)
 
 
-@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.usefixtures("no_gpu", "same_process")
 def test_a_comparison_goes_on_likewise_and_keeps_its_cycles(tmp_path):
     def go(seeds, **changes):
         what = config(**{**QUICK, **changes})

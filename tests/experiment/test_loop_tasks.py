@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from steepest.datasets import ImageSet, SealedLabels
-from steepest.errors import ConfigError, InputError, ModelError, RunFolderError
+from steepest.errors import ConfigError, DataError, InputError, ModelError, RunFolderError
 from steepest.experiment import Config, Experiment
 from steepest.pool import Pool
 from steepest.tables import from_table
@@ -169,3 +169,13 @@ def test_scratch_of_a_kill_is_cleared_away(tmp_path):
         path.write_bytes(b"half")
     Experiment(config, tmp_path / "run", data=several()).run()
     assert not any(path.exists() for path in left)
+
+
+def test_labels_that_cannot_be_measured_are_refused_before_anything_is_trained(tmp_path):
+    with pytest.raises(DataError, match="no test sample has any class"):
+        replace(several(), test_labels=torch.zeros_like(several().test_labels))
+    data = several()
+    labels = SealedLabels(torch.ones(len(data.train_labels), 1, dtype=torch.bool))
+    one = replace(data, classes=("a",), train_labels=labels, test_labels=data.test_labels[:, :1])
+    with pytest.raises(ConfigError, match=r"make it two classes.*task.name=classification"):
+        Experiment(make("multi-label", "small-cnn", "margin"), tmp_path / "run", data=one)

@@ -7,8 +7,13 @@ import sys
 import pytest
 from small import config, essence
 
-from steepest.errors import ConfigError, UnknownNameError
+from steepest.errors import ConfigError, SteepestWarning, UnknownNameError
 from steepest.experiment import Experiment
+from steepest.experiment.comparing import Comparing, Run
+from steepest.experiment.own_modules import code_of
+from steepest.journal import Journal
+
+compare_module = sys.modules["steepest.experiment.compare"]
 
 MODULE = """
 from torch import nn
@@ -67,3 +72,29 @@ def test_an_option_of_the_user_that_a_factory_lacks_is_named_as_before(own):
         Experiment(
             small("thinned", strategy__name="margin", model__options={"width": 3}), own / "a"
         )
+
+
+def test_a_run_tells_its_code_and_goes_on_with_other_code_only_with_a_warning(own):
+    chosen = small("thinned", strategy__name="margin")
+    (record,) = Experiment(chosen, own / "a").run(until=1)
+    assert record.environment["code"] == code_of(chosen) == code_of(chosen, strategy=False)
+    Experiment(chosen, own / "a")  # Nothing has changed.
+    (own / "own_models.py").write_text(MODULE.replace("0.3", "0.5"))
+    assert record.environment["code"] != code_of(chosen)
+    with pytest.warns(SteepestWarning, match="made with another version of own_models than"):
+        Experiment(chosen, own / "a")
+
+
+def test_complete_runs_of_other_code_are_named(own, monkeypatch):
+    monkeypatch.setattr(Run, "complete", True)
+    comparing = Comparing(small("thinned"), ["margin", "entropy"], [0], own / "out")
+    Experiment(small("thinned"), own / "other")  # Imports the module.
+    for run, mark in zip(
+        comparing.runs, ("older", *code_of(comparing.config).values()), strict=False
+    ):
+        entry = {"environment": {"code": {"own_models": mark}}}
+        Journal(run.folder / "records.jsonl").append(entry)
+    with pytest.warns(
+        SteepestWarning, match=r"^runs of margin in .*out: made with another version"
+    ):
+        compare_module._check_parts(comparing)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from same_process import runs_here
 from small import TOML, essence
 
 from steepest.errors import ConfigError, RunFolderError
@@ -38,6 +39,8 @@ strategies = ["l2=entropy-gradnorm(norm=l2)", "sum=entropy-gradnorm(norm=tensor-
 """
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "cifar10-study.toml"
 
+pytestmark = pytest.mark.usefixtures("same_process")
+
 
 def write(folder: Path, text: str = PLAN) -> Path:
     (folder / "configs").mkdir(exist_ok=True)
@@ -55,7 +58,8 @@ def records_of(run):
 def planned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("planned")
     plan = read_plan(write(folder))
-    return plan, folder / "out", run_plan(plan, folder / "out", jobs=1, command="steepest …")
+    with runs_here():
+        return plan, folder / "out", run_plan(plan, folder / "out", jobs=1, command="steepest …")
 
 
 def test_a_plan_is_its_groups_in_order_seeds_before_strategies(tmp_path):

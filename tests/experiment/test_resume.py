@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
-from killed_run import POINTS
+from killed_run import POINTS, kill_runs
 from small import config, essence
 
 from steepest.errors import DroppedEntryWarning, JournalError
 from steepest.experiment.loop import Experiment
-
-SCRIPT = Path(__file__).with_name("killed_run.py")
-
-
-def kill_at(point: str, out: Path, init: str) -> None:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(out), point, init], capture_output=True, check=False
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +21,37 @@ def whole(tmp_path_factory):
     }
 
 
+TWICE = ("after the record", "after the first weights")
+TORN = "in the middle of a record"
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The folder of runs killed at each point, one killed twice, and one with a torn record."""
+    folder = tmp_path_factory.mktemp("killed")
+    runs = [(folder / point, point, {"loop__init": "warm"}) for point in POINTS]
+    runs += [(folder / "twice", point, {"loop__init": "shrink-perturb"}) for point in TWICE]
+    kill_runs(*runs, (folder / "torn", TORN, {"loop__init": "warm"}))
+    return folder
+
+
 @pytest.mark.parametrize("point", POINTS)
-def test_a_killed_run_ends_like_an_uninterrupted_one(point, whole, tmp_path):
-    kill_at(point, tmp_path / "run", "warm")
+def test_a_killed_run_ends_like_an_uninterrupted_one(point, whole, killed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DroppedEntryWarning)
-        records = Experiment(config(loop__init="warm"), tmp_path / "run").run()
+        records = Experiment(config(loop__init="warm"), killed / point).run()
     assert essence(records) == whole["warm"]
 
 
-def test_a_run_killed_twice_ends_like_an_uninterrupted_one(whole, tmp_path):
-    kill_at("after the record", tmp_path / "run", "shrink-perturb")
-    kill_at("after the first weights", tmp_path / "run", "shrink-perturb")
-    records = Experiment(config(loop__init="shrink-perturb"), tmp_path / "run").run()
+def test_a_run_killed_twice_ends_like_an_uninterrupted_one(whole, killed):
+    records = Experiment(config(loop__init="shrink-perturb"), killed / "twice").run()
     assert essence(records) == whole["shrink-perturb"]
 
 
-def test_a_torn_record_is_reported(tmp_path):
-    kill_at("in the middle of a record", tmp_path / "run", "warm")
+def test_a_torn_record_is_reported(killed):
     with pytest.warns(DroppedEntryWarning, match=r"records\.jsonl.*half-written"):
-        Experiment(config(), tmp_path / "run").run()
-    assert (tmp_path / "run" / "records.jsonl.dropped").exists()
+        Experiment(config(), killed / "torn").run()
+    assert (killed / "torn" / "records.jsonl.dropped").exists()
 
 
 @pytest.mark.parametrize(

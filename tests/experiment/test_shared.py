@@ -12,7 +12,7 @@ from small import config, essence
 
 import steepest.experiment.loop as loop_module
 from steepest.datasets import load
-from steepest.errors import SteepestWarning
+from steepest.errors import SlowPathWarning
 from steepest.experiment.loop import Experiment
 from steepest.experiment.record import Cost, Record
 from steepest.experiment.shared import SharedCycle
@@ -132,7 +132,7 @@ def test_data_that_has_changed_is_not_taken(tmp_path, trainings):
 
 def test_a_cycle_that_cannot_be_shared_is_kept_all_the_same(tmp_path):
     (tmp_path / "shared").write_text("a file where the folder should be")
-    with pytest.warns(SteepestWarning, match="not shared"):
+    with pytest.warns(SlowPathWarning, match="not shared"):
         (record,) = run(tmp_path, "a", quick(loop__cycles=1))
     assert not record.training.shared
 

@@ -12,6 +12,8 @@ from fake_runs import make_entry, write_comparison
 from PIL import Image
 
 from steepest import datasets
+from steepest.datasets.identity import identify
+from steepest.datasets.noisy_labels import with_wrong_labels
 from steepest.datasets.streamed import Streamed
 from steepest.errors import DataError
 from steepest.experiment.outcomes import Comparison, Run
@@ -168,3 +170,36 @@ def test_a_configuration_without_data_is_said(config):
 
 def test_an_unknown_data_set_is_said():
     assert "no-such" in Pictures({"data": {"name": "no-such"}}).problem
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_pictures_and_classes_are_of_the_data_that_the_runs_were_made_with(
+    tmp_path, monkeypatch, noise
+):
+    """A relative path leads elsewhere once one is elsewhere."""
+    for folder, names in (("here", ["dark", "light"]), ("there", ["x", "y"])):
+        (tmp_path / folder).mkdir()
+        images = np.random.default_rng(len(folder)).integers(0, 256, (12, 4, 4), dtype=np.uint8)
+        labels = np.arange(12) % 2
+        np.savez(
+            tmp_path / folder / "a.npz", train_images=images, train_labels=labels, classes=names
+        )
+    table = {"name": "npz", "options": {"path": "a.npz", "test_share": 0.5}, "label_noise": noise}
+    monkeypatch.chdir(tmp_path / "here")
+    own = datasets.load("npz", options=table["options"])
+    made_with = identify(with_wrong_labels(own, noise))
+    told = Pictures({"data": table}, made_with=made_with)
+    assert told.uri(2) is not None
+    monkeypatch.chdir(tmp_path / "there")
+    told = Pictures({"data": table}, made_with=made_with)
+    assert told.uri(2) is None
+    assert told.classes == ("dark", "light")
+    assert told.problem == "what is now found as npz is not what the runs were made with"
+
+
+def test_the_report_asks_the_runs_what_they_were_made_with(tmp_path):
+    folder = write_comparison(tmp_path / "made")
+    assert read_comparison(folder).data == {}
+    run = next((folder / "runs").glob("*/seed-*"))
+    (run / "data.json").write_text('{"classes": ["cat", "newt"]}')
+    assert read_comparison(folder).data == {"classes": ["cat", "newt"]}

@@ -53,6 +53,21 @@ def test_a_target_never_reached_is_said():
     assert "margin did not reach random's final accuracy within 100 labels (n = 2 seeds)" in text
 
 
+def test_curves_that_are_all_the_same_are_not_said_to_be_above():
+    text = words({"random": [BASE, BASE + 0.1], "a": [BASE, BASE + 0.1], "b": [BASE, BASE + 0.1]})
+    assert (
+        "a has the highest accuracy averaged over the curve (AUBC), the same as random's." in text
+    )
+    assert "Level with it to the last digit: b. No seed differs at all (n = 2)." in text
+    assert "chance" not in text
+
+
+def test_a_tie_of_the_best_names_all_and_a_tiny_gap_is_none_of_zero():
+    better = [BASE + 2e-4, BASE + 4e-4]
+    text = words({"random": [BASE, BASE], "a": better, "b": better, "c": [BASE, BASE + 1e-4]})
+    assert "less than 0.001 above random's. Level with it to the last digit: b." in text
+
+
 def test_every_sentence_names_the_metric_of_the_comparison():
     for lift in (LIFT, -LIFT):
         summary = summarise(compare({"random": [BASE] * 2, "margin": [BASE + lift] * 2}))

@@ -12,8 +12,9 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError, UnknownNameError
-from steepest.strategies import Scorer, create, names
+from steepest.strategies import Choice, Scorer, Strategy, create, names
 from steepest.strategies.base import STRATEGIES
+from steepest.strategies.choice import checked
 
 MODULE = '''
 from __future__ import annotations
@@ -208,6 +209,40 @@ def test_scores_that_are_no_tensor_of_one_each_are_one_clear_line(told, message)
     for use in (steepest.score, lambda *a, **o: steepest.select(a[0], a[1], 2, a[2], **o)):
         with pytest.raises(InputError, match=message):
             use(model, pool, Odd(), progress=False)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (None, "'odd' returned a NoneType from choose: return a steepest.strategies.Choice"),
+        (([0, 1], [0.0, 0.0]), "returned a tuple from choose"),
+        (Choice([0, 0], [1.0, 0.5]), "chose a sample twice: choose 2 distinct positions of 0 to"),
+        (Choice([0], [1.0]), r"chose positions \[1\] where \[2\] are due"),
+        (Choice([0, 20], [1.0, 0.5]), "chose a position that is none"),
+        (Choice([0.0, 1.5], [1.0, 0.5]), "positions of type float64, not whole numbers"),
+        (Choice([0, 1], [1.0]), r"scores \[1\] from choose: return \[2\], one for each of k"),
+        (Choice([0, 1], [1.0, 0.5], np.zeros(3)), r"values \[3\] from choose: return \[20\]"),
+        (Choice([0, 1], [1.0, 0.5], np.full(20, np.nan)), "values that are not finite"),
+        (Choice([0, 1], [1.0, np.inf]), "scores that are not finite"),
+    ],
+)
+def test_what_is_no_choice_of_k_samples_is_one_clear_line(told, message):
+    @dataclasses.dataclass(frozen=True)
+    class Odd(Strategy):
+        name = "odd"
+
+        def choose(self, pool, k):
+            return told
+
+    model, pool = problem()
+    with pytest.raises(InputError, match=message):
+        steepest.select(model, pool, 2, Odd(), progress=False)
+
+
+def test_a_choice_may_be_of_lists_or_tensors():
+    found = checked(Choice(torch.tensor([3, 1]), [1.0, 0.5]), candidates=4, k=2, strategy="own")
+    assert found.positions.tolist() == [3, 1]
+    assert found.scores.dtype == np.float64
 
 
 def test_an_unknown_option_says_the_nearest(own):

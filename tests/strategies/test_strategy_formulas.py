@@ -101,8 +101,9 @@ def test_egl_and_exact_fisher_equal_their_closed_forms(net, points):
 
 def test_fisher_draws_are_unbiased_for_the_exact_square(net, points):
     exact = score(net, points, "fisher-gradnorm", draws=0) ** 2
-    drawn = score(net, points, "fisher-gradnorm", draws=4000) ** 2
-    np.testing.assert_allclose(drawn, exact, rtol=0.06)
+    # Copies of a point are samples of their own, with draws of their own.
+    drawn = score(net, points.repeat(40, 1), "fisher-gradnorm", draws=100) ** 2
+    np.testing.assert_allclose(drawn.reshape(40, -1).mean(0), exact, rtol=0.06)
 
 
 def test_fisher_of_the_last_layer_has_a_closed_form():

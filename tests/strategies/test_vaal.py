@@ -9,7 +9,7 @@ from model_state import same, snapshot
 from torch import nn
 
 import steepest
-from steepest.errors import InputError, NonFiniteError, SteepestWarning
+from steepest.errors import InputError, NonFiniteError, SettingWarning
 from steepest.models import build
 from steepest.scoring.looking import Looking, looking_at
 from steepest.scoring.samples import as_samples
@@ -80,7 +80,7 @@ def test_the_published_normalisation_hides_what_all_images_of_a_pool_share(model
 def test_the_published_reduction_collapses_the_codes_and_says_so(model):
     pool = modes(40, 40)
     options = {"width": 8, "iterations": 60, "batch_size": 16, "kl_reduction": "sum"}
-    with pytest.warns(SteepestWarning, match="have collapsed, .* close to random"):
+    with pytest.warns(SettingWarning, match="have collapsed, .* close to random"):
         found = adversary_of(model, pool, options, range(40))
     assert found.kl_per_sample < 0.9
     means, _ = found.networks.vae.encode(found.scaling.apply(pool))

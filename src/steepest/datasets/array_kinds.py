@@ -61,7 +61,7 @@ def to_images(images: Array, layout: str) -> Tensor:
         DataError: If they are neither bytes nor floats, or have another number of axes.
         NonFiniteError: If one is not finite.
     """
-    tensor = _to_tensor(images)
+    tensor = _to_tensor(images, "images")
     if not 2 <= tensor.ndim <= 5:
         raise DataError(
             f"images are {list(tensor.shape)}; give [N, H, W] or one axis more, or features [N, D]"
@@ -84,7 +84,10 @@ def to_images(images: Array, layout: str) -> Tensor:
         for part in torch.split(tensor, _CHECKED_AT_ONCE):
             if not bool(torch.isfinite(part).all()):
                 kind = "features" if tensor.ndim == 2 else "images"
-                raise NonFiniteError(f"{kind} hold NaN or infinity; remove or replace them")
+                raise NonFiniteError(
+                    f"{kind} hold NaN or infinity (as numbers of single precision); remove "
+                    "or replace them"
+                )
     return tensor.contiguous()
 
 
@@ -101,7 +104,7 @@ def to_labels(labels: Array) -> Tensor:
     Raises:
         DataError: If they are of no such kind.
     """
-    tensor = _to_tensor(labels)
+    tensor = _to_tensor(labels, "labels")
     if tensor.dtype in _WHOLE and tensor.ndim == 1:
         tensor = tensor.long()
     elif tensor.dtype in _WHOLE and tensor.ndim > 2:
@@ -136,14 +139,14 @@ def measure_channels(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ..
     return tuple((mean / most).tolist()), tuple(std.tolist())
 
 
-def _to_tensor(values: Array) -> Tensor:
+def _to_tensor(values: Array, what: str) -> Tensor:
     if isinstance(values, Tensor):
         return values.detach().cpu()
     array = np.asarray(values)
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
     if array.dtype.kind not in "biuf":
-        raise DataError(f"an array holds {array.dtype}; give numbers")
+        raise DataError(f"{what} hold {array.dtype}; give numbers")
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         array = array.astype(np.float64)
     array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from steepest.errors import DataError
+from steepest.errors import DataError, first_line
 
 
 def load_array_pickle(data: bytes, source: str) -> object:
@@ -30,7 +30,7 @@ def load_array_pickle(data: bytes, source: str) -> object:
     except DataError:
         raise
     except Exception as error:  # damaged bytes make the unpickler raise almost anything
-        raise DataError(f"{source}: truncated or damaged ({_first_line(error)})") from error
+        raise DataError(f"{source}: truncated or damaged ({first_line(error)})") from error
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -67,7 +67,3 @@ def _encode_latin1(text: str, encoding: Any) -> bytes:  # noqa: ANN401 - bytes o
     if encoding not in ("latin1", b"latin1"):
         raise pickle.UnpicklingError("bytes in an unexpected encoding")
     return text.encode("latin1")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

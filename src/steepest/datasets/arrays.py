@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,8 @@ from steepest.datasets.array_kinds import (
 )
 from steepest.datasets.base import ImageSet
 from steepest.datasets.sealed import SealedLabels
-from steepest.errors import DataError, InputError
+from steepest.datasets.text_labels import find_texts, number_texts
+from steepest.errors import DataError, InputError, SteepestWarning
 from steepest.seeds import keyed_uniform
 
 _IGNORED = 255
@@ -41,8 +43,8 @@ def from_arrays(
 ) -> ImageSet:
     """Make a data set of numpy arrays or tensors.
 
-    The labels say the task: whole numbers [N] are classes, whole numbers [N, H, W] are label maps
-    for segmentation (255 where no class is known), bool [N, K] is multi-label.
+    The labels say the task: whole numbers or text [N] are classes, whole numbers [N, H, W] are
+    label maps for segmentation (255 where no class is known), bool [N, K] is multi-label.
 
     Args:
         train_images: Bytes 0..255 or floats: [N, H, W], [N, H, W, C] or [N, C, H, W], or volumes
@@ -50,7 +52,7 @@ def from_arrays(
         train_labels: One for each of them.
         test_images: The same; None to take a part of the training images.
         test_labels: One for each of them.
-        classes: The classes' names; numbers if not given.
+        classes: The classes' names; if not given, those that the labels are, sorted, or numbers.
         name: The data set's name.
         mean: Per channel [C], of bytes on the 0..1 scale; that of the training images if not
             given.
@@ -67,6 +69,7 @@ def from_arrays(
             test on.
     """
     layout = find_layout(train_images, layout)
+    train_labels, test_labels, classes = _numbered(train_labels, test_labels, classes, name)
     images, labels = to_images(train_images, layout), to_labels(train_labels)
     if test_images is None or test_labels is None:
         if test_images is not test_labels:
@@ -93,6 +96,20 @@ def from_arrays(
         augmentation=augmentation,
         task=_TASKS[train[1].dtype],
     )
+
+
+def _numbered(
+    train: Array, test: Array | None, classes: Sequence[str] | None, name: str
+) -> tuple[Array, Array | None, Sequence[str] | None]:
+    """Return labels with numbers for names, if they are names, and all names then."""
+    texts = [find_texts(train), find_texts(test)]
+    known = [part for part in texts if part is not None]
+    if not known:
+        return train, test, classes
+    if texts[0] is None or (texts[1] is None and test is not None):
+        raise DataError(f"{name}: training labels and test labels are of different kinds")
+    numbers, names = number_texts(known, classes)
+    return numbers[0], numbers[1] if len(numbers) > 1 else None, names
 
 
 _MOST_CLASSES = 1_000_000
@@ -159,7 +176,21 @@ def _name_classes(
         )
     if count > _MOST_CLASSES:
         raise DataError(f"{name}: a label is {count - 1}; number the classes from 0 on")
+    if train.dtype == torch.int64:
+        _warn_of_gaps(count, torch.cat([train, test]), name)
     return tuple(map(str, range(count)))
+
+
+def _warn_of_gaps(count: int, labels: Tensor, name: str) -> None:
+    """Say that classes are counted which no sample has, as where numbers begin with 1."""
+    missing = torch.bincount(labels, minlength=count).eq(0).nonzero().flatten().tolist()
+    if missing:
+        warnings.warn(
+            f"{name}: {len(missing)} of {count} classes are those of no sample, {missing[0]} for "
+            "one: number the classes from 0 on without gaps, or give their names as classes",
+            SteepestWarning,
+            stacklevel=4,
+        )
 
 
 def _highest(labels: Tensor) -> int:

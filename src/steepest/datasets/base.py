@@ -130,6 +130,11 @@ class ImageSet:
         maps = self.test_labels
         if isinstance(maps, Tensor) and maps.dtype == torch.uint8 and bool((maps == 255).all()):
             raise DataError(f"{self.name}: no pixel of the test images has a class")
+        if isinstance(maps, Tensor) and maps.dtype == torch.bool and not bool(maps.any()):
+            raise DataError(
+                f"{self.name}: no test sample has any class, so that no precision can be measured: "
+                "test on others"
+            )
 
 
 def _are_positive(values: tuple[float, ...]) -> bool:

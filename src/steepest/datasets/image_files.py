@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.devices import usable_cores
-from steepest.errors import DataError
+from steepest.errors import DataError, first_line
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -115,5 +115,4 @@ def _read_classes(path: Path) -> Pixels:
 def _explain(path: Path, error: Exception) -> DataError:
     if isinstance(error, FileNotFoundError):
         return DataError(f"{path}: missing")
-    reason = (str(error) or type(error).__name__).splitlines()[0]
-    return DataError(f"{path}: truncated or damaged ({reason})")
+    return DataError(f"{path}: truncated or damaged ({first_line(error)})")

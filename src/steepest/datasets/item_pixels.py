@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from steepest.datasets.image_view import centre_box, see
 from steepest.datasets.pixels import to_eight_bits
-from steepest.errors import DataError, SteepestError
+from steepest.errors import DataError, SteepestError, in_one_line
 from steepest.seeds import derive
 
 if TYPE_CHECKING:  # Pillow is imported by the first image
@@ -87,10 +87,7 @@ def read_item(items: Items, row: int, draw: Tensor | None = None) -> tuple[Given
     except SteepestError:
         raise
     except Exception as error:  # whatever other people's data sets raise
-        reason = (str(error).strip() or "no message").splitlines()[0]
-        raise DataError(
-            f"sample {row} cannot be read ({type(error).__name__}: {reason})"
-        ) from error
+        raise DataError(f"sample {row} cannot be read ({in_one_line(error)})") from error
     if not isinstance(item, (tuple, list)) or len(item) < 2:
         raise DataError(f"sample {row} is of type {type(item).__name__}, not (image, label)")
     return item[0], item[1]

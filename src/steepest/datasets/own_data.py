@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from steepest.datasets.base import ImageSet
-from steepest.errors import InputError, SteepestError
+from steepest.errors import InputError, SteepestError, in_one_line
 from steepest.keyword_options import convert_options
-from steepest.own_code import current_directory_importable, import_own, in_one_line
+from steepest.own_code import current_directory_importable, import_own
 
 _ROOT = "root"
 """What a function is offered, and what is therefore no option."""

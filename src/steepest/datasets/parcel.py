@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steepest.errors import DataError
+from steepest.errors import DataError, first_line
 
 _ALIGNMENT_BYTES = 64
 _KINDS_OF_NUMPY = frozenset(
@@ -66,7 +66,7 @@ def pack(item: object) -> Parcel:
     try:
         pickler.dump(item)
     except Exception as error:  # whatever the parts of a user's own data set raise
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise DataError(
             f"the data set cannot be sent to worker processes ({reason}): set workers = 0"
         ) from error

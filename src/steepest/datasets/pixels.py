@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steepest.errors import DataError
+from steepest.errors import DataError, first_line
 
 if TYPE_CHECKING:  # Pillow is imported by the first image
     from PIL import Image
@@ -26,8 +26,7 @@ def check_image(path: Path) -> tuple[int, int] | str:
     try:
         with Image.open(path) as image:
             width, height = image.size
-            if _has_wide_pixels(image):
-                return f"{image.mode} pixels, neither 8 nor 16 bits"
+            refuse_wide_pixels(image)
             image.verify()
     except Exception as error:  # noqa: BLE001 - decoders raise almost anything on damaged bytes
         return explain_damage(error)
@@ -59,9 +58,15 @@ def read_pixels(path: Path, channels: int, size: tuple[int, int] | None) -> Tens
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous().float() / 255
 
 
-def _has_wide_pixels(image: Image.Image) -> bool:
+def refuse_wide_pixels(image: Image.Image) -> None:
+    """Refuse an image, as opened, of whose pixels it is not known what white is.
+
+    Raises:
+        ValueError: Saying what they are; conversion to bytes would cut them off.
+    """
     # Older releases of Pillow open 16-bit PNG files in the 32-bit mode.
-    return image.mode == "F" or (image.mode == "I" and image.format != "PNG")
+    if image.mode == "F" or (image.mode == "I" and image.format != "PNG"):
+        raise ValueError(f"{image.mode} pixels, neither 8 nor 16 bits")
 
 
 def to_eight_bits(image: Image.Image) -> Image.Image:
@@ -78,7 +83,6 @@ def to_eight_bits(image: Image.Image) -> Image.Image:
 
 def explain_damage(error: Exception) -> str:
     """Say in a few words why an image could not be decoded."""
-    name = type(error).__name__
-    if name == "UnidentifiedImageError":
+    if type(error).__name__ == "UnidentifiedImageError":
         return "not an image"
-    return (str(error) or name).splitlines()[0]
+    return first_line(error)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from steepest.datasets.workers import Job, read_ahead
 from steepest.devices import usable_cores
-from steepest.errors import DataError, InputError, SteepestError
+from steepest.errors import DataError, InputError, SteepestError, in_one_line
 
 Rows = Tensor | Sequence[int]
 
@@ -156,10 +156,7 @@ class Streamed:
         except SteepestError:
             raise
         except Exception as error:
-            reason = (str(error).strip() or "no message").splitlines()[0]
-            raise DataError(
-                f"sample {row} cannot be read ({type(error).__name__}: {reason})"
-            ) from error
+            raise DataError(f"sample {row} cannot be read ({in_one_line(error)})") from error
         if tuple(sample.shape) != self._shape:
             raise DataError(
                 f"sample {row} has shape {list(sample.shape)} where others have "

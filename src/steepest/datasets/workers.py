@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from steepest.datasets.parcel import Parcel, pack, share
-from steepest.errors import DataError, SteepestError
+from steepest.errors import DataError, SteepestError, first_line
 from steepest.main_module import main_can_be_imported, main_hidden
 from steepest.own_code import own_code_importable
 
@@ -106,9 +106,8 @@ class _Worker:
             self._process.start()
         except (OSError, EOFError, RuntimeError, ValueError) as error:
             self._line.close()
-            reason = (str(error) or type(error).__name__).strip().splitlines()[0]
             raise DataError(
-                f"a worker process cannot be started ({reason}): set workers = 0"
+                f"a worker process cannot be started ({first_line(error)}): set workers = 0"
             ) from error
         finally:
             theirs.close()
@@ -171,7 +170,7 @@ def _serve(line: Connection, parcel: Parcel, slots: Tensor) -> None:
     try:
         read, failure = parcel.open(), None
     except Exception as error:  # noqa: BLE001 - whatever a user's own data set raises
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         failure = f"the data set cannot be rebuilt in a worker process ({reason}): set workers = 0"
     try:
         while True:

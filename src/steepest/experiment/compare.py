@@ -10,10 +10,11 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import wait as wait_for_all
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, suppress
 from ctypes import c_byte
@@ -22,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from steepest.devices import choose_device, usable_cores
-from steepest.errors import FailedRunsError, InputError, SteepestError
+from steepest.errors import FailedRunsError, InputError, SteepestError, SteepestWarning
 from steepest.experiment.comparing import Comparing, Run, all_runs
 from steepest.experiment.config import Config
-from steepest.experiment.description import write_description
 from steepest.experiment.folder import count_lines
 from steepest.experiment.loop import Experiment
+from steepest.experiment.own_modules import changed_modules, warn_of_changed_code
 from steepest.experiment.parts import load_data
 from steepest.experiment.variants import Variant
 from steepest.main_module import main_can_be_imported, main_hidden
@@ -104,8 +105,7 @@ def run_missing(
     for comparing in comparisons:
         comparing.check(command)
     for comparing in comparisons:
-        # Once more: one before it may have added to the same folder.
-        write_description(comparing.check(command), comparing.out)
+        comparing.record(command)
     if missing:
         _run_all(missing, workers, deadline, progress or SilentProgress())
 
@@ -116,6 +116,13 @@ def _check_parts(comparing: Comparing) -> None:
     data = load_data(comparing.config) if first else None
     for run in first.values():
         Experiment(run.config, run.folder, data=data)
+    changed = {
+        run.label: modules
+        for run in comparing.runs
+        if run.complete and (modules := changed_modules(run.folder, run.config))
+    }
+    runs = f"runs of {', '.join(changed)} in {comparing.out}"
+    warn_of_changed_code(runs, [module for modules in changed.values() for module in modules])
 
 
 def _run_all(missing: list[Run], workers: int, deadline: float | None, progress: Progress) -> None:
@@ -164,7 +171,7 @@ def _watch(
             shown = sum(cycles)
             _raise_broken(futures)
             if not over:
-                time.sleep(_POLL_SECONDS)
+                wait_for_all(futures, timeout=_POLL_SECONDS)
     problems = [problem for future in futures if (problem := future.result())]
     if problems:
         raise FailedRunsError(problems)
@@ -205,11 +212,15 @@ def _work(table: dict[str, Any], folder: str, shared: str, deadline: float | Non
     """
     report = Path(folder) / _TRACE
     try:
-        Experiment(from_table(Config, table), Path(folder), shared=Path(shared)).run(deadline)
+        with warnings.catch_warnings():
+            # Whoever started this has met the same data and strategy, and shown what they warn of.
+            warnings.simplefilter("ignore", SteepestWarning)
+            run = Experiment(from_table(Config, table), Path(folder), shared=Path(shared))
+        run.run(deadline)
         report.unlink(missing_ok=True)
     except SteepestError as error:
         return f"{folder}: {error}"
-    except Exception as error:  # noqa: BLE001 - it may be of anyone's code
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it may be of anyone's code
         with suppress(OSError):  # A disk that is full may be what went wrong.
             report.parent.mkdir(parents=True, exist_ok=True)
             report.write_text(traceback.format_exc(), encoding="utf-8")

@@ -10,7 +10,12 @@ from typing import Any
 
 from steepest.errors import InputError
 from steepest.experiment.config import Config
-from steepest.experiment.description import describe
+from steepest.experiment.description import (
+    adding_to,
+    describe,
+    is_written,
+    write_description,
+)
 from steepest.experiment.folder import count_records
 from steepest.experiment.outcomes import BASELINE
 from steepest.experiment.variants import Variant, parse_variants
@@ -103,6 +108,14 @@ class Comparing:
         """Return the folder's description, or say why this cannot go there."""
         running = any(not run.complete for run in self.runs)
         return describe(self.config, self.variants, self.seeds, self.out, command, running=running)
+
+    def record(self, command: str = "") -> None:
+        """Write the folder's description, if this call adds to it."""
+        if is_written(self.check(command), self.out):
+            return
+        with adding_to(self.out):
+            # Once more: another process may have added to the folder meanwhile.
+            write_description(self.check(command), self.out)
 
 
 def all_runs(comparisons: Iterable[Comparing]) -> list[Run]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ from steepest.experiment.config import Config, completed
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.folder import first_difference
 from steepest.experiment.variants import Variant, variant_tables
-from steepest.files import write_atomically
+from steepest.files import SCRATCH_PREFIX, write_atomically
+from steepest.pool.lock import FileLock, InUseError
 
 _FILE = "comparison.json"
+_PATIENCE_SECONDS = 10.0
 
 
 def describe(
@@ -62,7 +66,7 @@ def describe(
         tables = _joined(_known_variants(found), tables, out)
         all_seeds = sorted({*found["seeds"], *seeds})
         calls = found["calls"]
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+    elif out.exists() and (not out.is_dir() or any(map(_is_foreign, out.iterdir()))):
         raise RunFolderError(f"{out} is not empty and holds no comparison: choose another --out")
     return {
         "name": config.name,
@@ -76,7 +80,42 @@ def describe(
 
 def write_description(description: Mapping[str, Any], out: Path) -> None:
     """Write what a folder compares."""
-    write_atomically(out / _FILE, json.dumps(description, indent=1) + "\n")
+    write_atomically(out / _FILE, _encode(description))
+
+
+def is_written(description: Mapping[str, Any], out: Path) -> bool:
+    """Say whether a folder holds this very description: results may be in a read-only place."""
+    path = out / _FILE
+    return path.is_file() and path.read_bytes() == _encode(description).encode()
+
+
+@contextmanager
+def adding_to(out: Path) -> Iterator[None]:
+    """Keep other processes from adding to a folder's description meanwhile.
+
+    Raises:
+        RunFolderError: If the folder cannot be written to, or another process keeps on writing.
+    """
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            lock = FileLock(out / _FILE, shown=out)
+            break
+        except InUseError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+    with lock:
+        yield
+
+
+def _encode(description: Mapping[str, Any]) -> str:
+    return json.dumps(description, indent=1) + "\n"
+
+
+def _is_foreign(path: Path) -> bool:
+    """Say whether a file is not what a kill may have left before the first description."""
+    return path.name != f"{_FILE}.lock" and not path.name.startswith(SCRATCH_PREFIX)
 
 
 def _with_call(known: Mapping[str, Any], command: str, config: Config) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from steepest.errors import ModelError
+from steepest.errors import ModelError, SteepestError
 from steepest.experiment.views import pool_view
 from steepest.scoring.looking import Looking, looking_at
 from steepest.scoring.single_logit import single_logits_named
@@ -31,7 +31,8 @@ def check_fit(experiment: Experiment) -> None:
         with single_logits_named(model, pair, experiment.task):
             logits = predict_logits(model, images, mean=data.mean, std=data.std, device=device)
     except ModelError as error:
-        if images.ndim > 2:
+        # Without an error of the model's own it did take them, and something else is wrong.
+        if images.ndim > 2 or isinstance(error.__cause__, SteepestError | None):
             raise
         raise ModelError(
             f"{error}; {data.name} has features {list(images.shape[1:])} and no images: set "

@@ -24,6 +24,12 @@ from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.first_look import check_fit
 from steepest.experiment.folder import RunFolder
+from steepest.experiment.own_modules import (
+    CODE,
+    changed_modules,
+    code_of,
+    warn_of_changed_code,
+)
 from steepest.experiment.parts import check_budget, load_data, make_task
 from steepest.experiment.protocol import initial_ids, selection_seed
 from steepest.experiment.record import Cost, Record
@@ -82,6 +88,8 @@ class Experiment:
         self._progress = progress or SilentProgress()
         check_budget(config, self.data)
         check_fit(self)
+        self._code = code_of(config)
+        warn_of_changed_code(str(self.out), changed_modules(self.out, config))
 
     def run(self, deadline: float | None = None, until: int | None = None) -> list[Record]:
         """Run all cycles that are not on record yet, and return the records of all.
@@ -274,7 +282,10 @@ class Experiment:
             train_metrics=self._train_metrics(model, images, targets),
             model=fingerprint(model),
             training=training,
-            environment=describe_environment(self.device),
+            environment={
+                **describe_environment(self.device),
+                **({CODE: self._code} if self._code else {}),
+            },
             **fields_of(outcome, members),
         )
 

@@ -109,6 +109,8 @@ class Comparison:
         variants: Name and options of the strategy behind a label, where they are on record.
         task: The registered task that it is measured as; the configuration's if not given.
         chosen_metric: What is compared instead of the task's headline; None for the headline.
+        data: What tells the data that the runs were made with from others; empty if it is not on
+            record.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Comparison:
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     task: str = ""
     chosen_metric: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def command(self) -> str:

@@ -36,6 +36,11 @@ def make_task(config: Config, data: ImageSet) -> Task:
         )
     if "classes" in config.task.options:
         raise ConfigError("[task] options: the number of classes is the data set's; leave it out")
+    if data.task == "multi-label" and len(data.classes) < 2:
+        raise ConfigError(
+            f"{data.name} has one label for each sample to have or not: make it two classes, whole "
+            "numbers 0 and 1 [N], and set task.name=classification"
+        )
     options = {"classes": len(data.classes), **config.task.options}
     return from_table(kind, options, f"task {config.task.name!r}")
 

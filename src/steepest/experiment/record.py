@@ -78,7 +78,7 @@ class Record:
         scoring: What choosing cost.
         auxiliary: What training of other things than the model cost, for the strategy's sake;
             None if it takes none.
-        environment: Versions and hardware.
+        environment: Versions and hardware, and a mark of each module of the user's own code.
     """
 
     cycle: int

@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from steepest.datasets import ImageSet
 from steepest.datasets.identity import TEST_CONTENT, identify
-from steepest.errors import InputError, SteepestError, SteepestWarning
+from steepest.errors import InputError, SlowPathWarning, SteepestError
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
+from steepest.experiment.own_modules import code_of
 from steepest.experiment.record import Cost
 from steepest.files import write_atomically
 from steepest.models.fingerprint import fingerprint
@@ -97,7 +98,7 @@ class SharedCycle:
         try:
             write_atomically(self.path, written)
         except InputError as error:
-            warnings.warn(f"the cycle is not shared: {error}", SteepestWarning, stacklevel=2)
+            warnings.warn(f"the cycle is not shared: {error}", SlowPathWarning, stacklevel=2)
 
 
 def shared_key(
@@ -114,6 +115,8 @@ def shared_key(
     """
     table: dict[str, Any] = config.to_table()
     parts = {key: value for key, value in table.items() if key not in {"strategy", "name"}}
+    if code := code_of(config, strategy=False):
+        parts["code"] = code  # A model may have changed, and begin with the same weights.
     # No training sees a test label.
     identity = {key: value for key, value in identify(data).items() if key != TEST_CONTENT}
     whole = [

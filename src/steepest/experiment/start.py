@@ -86,7 +86,7 @@ def _build(part: ModelPart, data: ImageSet, seed: int, options: Mapping[str, Any
         raise ConfigError(
             f"model {part.name!r} takes no option {error.name!r}, which the strategy gives it: for "
             "the dropout that the model has, set the strategy's placement=given, as by --set "
-            "strategy.options.placement=given or --strategies 'bald(placement=given)'"
+            "strategy.options.placement=given or --strategies 'own=bald(placement=given)'"
         ) from error
 
 

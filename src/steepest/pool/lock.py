@@ -11,6 +11,10 @@ from typing import Self
 from steepest.errors import RunFolderError
 
 
+class InUseError(RunFolderError):
+    """Someone else holds it at this moment."""
+
+
 class FileLock:
     """Exclusive hold on a file or folder, from construction to release.
 
@@ -22,7 +26,8 @@ class FileLock:
         shown: What to call it in errors, such as the folder it is in; by default ``path``.
 
     Raises:
-        RunFolderError: If someone else holds it, or it cannot be locked.
+        InUseError: If someone else holds it.
+        RunFolderError: If it cannot be locked.
     """
 
     def __init__(self, path: Path, shown: Path | None = None) -> None:
@@ -39,7 +44,7 @@ class FileLock:
             _take(descriptor)
         except BlockingIOError:
             os.close(descriptor)
-            raise RunFolderError(
+            raise InUseError(
                 f"{name} is in use by another process (or still open in this one); close it there"
             ) from None
         except OSError as error:

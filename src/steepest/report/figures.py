@@ -156,7 +156,7 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     buffer = io.BytesIO()
     with mpl.rc_context(SETTINGS), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; the page has the real text.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
         figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
     return buffer.getvalue()
 

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from steepest.datasets.base import ImageSet
+from steepest.datasets.identity import comparable, identify
+from steepest.datasets.noisy_labels import with_wrong_labels
 from steepest.errors import SteepestError
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.journal import Entry
@@ -25,11 +27,20 @@ class Pictures:
         config: The configuration, whose ``data`` table names the data set.
         own_code: Whether to run code that the configuration names; a folder of results may be
             anybody's.
+        made_with: What tells the data of the runs from others, if it is on record: a name or a
+            relative path may by now lead to something else.
     """
 
-    def __init__(self, config: Mapping[str, Any], *, own_code: bool = False) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        own_code: bool = False,
+        made_with: Mapping[str, Any] | None = None,
+    ) -> None:
         self._own_code = own_code
-        self.classes: tuple[str, ...] = ()
+        self._made_with = dict(made_with or {})
+        self.classes = tuple(map(str, self._made_with.get("classes") or ()))
         self.problem = ""
         self._data: ImageSet | None = None
         self._made: dict[SampleId, str | None] = {}
@@ -82,8 +93,23 @@ class Pictures:
         from steepest import datasets
 
         options, limit = table.get("options"), table.get("limit")
-        self._data = datasets.load(str(name), options=options, limit=limit)
-        self.classes = tuple(self._data.classes)
+        found = datasets.load(str(name), options=options, limit=limit)
+        if not self._is_of_the_runs(with_wrong_labels(found, table.get("label_noise") or 0.0)):
+            self.problem = f"what is now found as {name} is not what the runs were made with"
+            return
+        self._data = found
+        self.classes = tuple(found.classes)
+
+    def _is_of_the_runs(self, found: ImageSet) -> bool:
+        if not self._made_with:
+            return True
+        if list(found.classes) != self._made_with.get("classes"):
+            return False
+        try:
+            identity = identify(found)
+        except SteepestError:
+            return True  # An image is damaged: those that are not can be shown.
+        return comparable(identity, self._made_with) == self._made_with
 
 
 def gallery(comparison: Comparison, pictures: Pictures) -> Safe:

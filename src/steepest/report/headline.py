@@ -11,6 +11,7 @@ from steepest.report import numbers
 from steepest.report.metric_words import MetricWords, words_of
 
 LEVEL = 0.05
+_ROUNDING = 1e-12
 
 
 def headline(summary: Summary) -> tuple[str, ...]:
@@ -32,6 +33,7 @@ def headline(summary: Summary) -> tuple[str, ...]:
     sentences = [
         _reach(entry, best.baseline, words),
         _area(best, len(tried), len(contrasts), words, same_seeds=not summary.ragged),
+        *_ties(best, tried),
         _verdict(best),
     ]
     sentences += [_loss(c) for c in contrasts if _is_loss(c) and c is not best]
@@ -104,8 +106,7 @@ def _reach(best: StrategySummary, baseline: str, words: MetricWords) -> str:
 
 
 def _area(best: Contrast, tried: int, others: int, words: MetricWords, *, same_seeds: bool) -> str:
-    difference, baseline = best.test.mean_difference, best.baseline
-    gap = f"{abs(difference):.3f} {'above' if difference >= 0 else 'below'} {baseline}'s"
+    baseline, gap = best.baseline, _gap(best)
     if tried == 1:
         told = f"{best.strategy}'s {words.short}, averaged over the curve (AUBC), is {gap}."
         alone = f" No other strategy has two complete seeds in common with {baseline}."
@@ -119,8 +120,26 @@ def _area(best: Contrast, tried: int, others: int, words: MetricWords, *, same_s
     return f"{field}, each on the seeds both have, {best.strategy} does best in {averaged}: {gap}."
 
 
+def _gap(contrast: Contrast) -> str:
+    difference = contrast.test.mean_difference
+    if abs(difference) <= _ROUNDING:
+        return f"the same as {contrast.baseline}'s"
+    size = f"{abs(difference):.3f}"
+    told = "less than 0.001" if float(size) == 0 else size
+    return f"{told} {'above' if difference > 0 else 'below'} {contrast.baseline}'s"
+
+
+def _ties(best: Contrast, tried: Sequence[Contrast]) -> list[str]:
+    """Name those that do exactly as well as the best, which is but the first of them."""
+    level = best.test.mean_difference - _ROUNDING
+    tied = [c.strategy for c in tried if c is not best and c.test.mean_difference >= level]
+    return [f"Level with it to the last digit: {', '.join(tied)}."] if tied else []
+
+
 def _verdict(contrast: Contrast) -> str:
     p, n = contrast.t_p_holm, contrast.test.n
+    if contrast.test.n > 1 and contrast.test.low == contrast.test.high == 0:
+        return f"No seed differs at all (n = {n})."
     if p is None:
         return f"No t-test of that difference is possible: {contrast.test.note}."
     told = f"paired t-test after Holm's correction: p {_equals(p)}, n = {n}"
@@ -135,7 +154,7 @@ def _is_loss(contrast: Contrast) -> bool:
 
 
 def _loss(contrast: Contrast) -> str:
-    gap = f"{abs(contrast.test.mean_difference):.3f} below {contrast.baseline}'s"
+    gap = _gap(contrast)
     p = "" if contrast.t_p_holm is None else f" (p {_equals(contrast.t_p_holm)})"
     return f"{contrast.strategy} was worse than {contrast.baseline}: its AUBC is {gap}{p}."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Sequence
+from importlib import resources
 
 _VOID = frozenset({"br", "img", "meta"})
 
@@ -75,6 +76,21 @@ def table(caption: object, header: Sequence[object], rows: Iterable[Sequence[obj
         element("tbody", *body),
     )
     return element("div", whole, class_="scroll", tabindex="0", role="group", aria_label=caption)
+
+
+def whole_page(title: str, header: Safe, main: Safe, foot: Safe) -> str:
+    """Return one file of HTML that needs nothing from outside."""
+    style = Safe(resources.files("steepest.report").joinpath("page.css").read_text("utf-8"))
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", style),
+    )
+    body = element("body", header, main, element("footer", foot))
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
 def heat_cell(text: object, strength: float) -> Safe:

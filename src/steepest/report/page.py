@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.statistics import Summary
@@ -12,7 +11,7 @@ from steepest.report.diagnosis import classes_section, regime_section
 from steepest.report.environments import HARDWARE, VERSIONS, recorded
 from steepest.report.gallery import Pictures, gallery
 from steepest.report.headline import completeness, headline
-from steepest.report.markup import Safe, element, join, paragraph
+from steepest.report.markup import Safe, element, join, paragraph, whole_page
 from steepest.report.results import (
     curves_section,
     penalty_section,
@@ -32,7 +31,7 @@ def render_page(
         curves_svg: The figure of the learning curves.
         own_code: Whether to run code that the configuration names as its data set.
     """
-    pictures = Pictures(comparison.config, own_code=own_code)
+    pictures = Pictures(comparison.config, own_code=own_code, made_with=comparison.data)
     sections = [
         curves_section(comparison, summary, curves_svg),
         results_section(summary) if summary.strategies else None,
@@ -42,22 +41,12 @@ def render_page(
         regime_section(comparison),
         gallery(comparison, pictures),
     ]
-    style = Safe(resources.files("steepest.report").joinpath("page.css").read_text("utf-8"))
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{comparison.name}: report"),
-        element("style", style),
-    )
-    body = element(
-        "body",
+    return whole_page(
+        f"{comparison.name}: report",
         _header(comparison, summary),
         element("main", *sections),
-        element("footer", paragraph(_footer(comparison))),
+        paragraph(_footer(comparison)),
     )
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
 def _header(comparison: Comparison, summary: Summary) -> Safe:

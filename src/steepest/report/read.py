@@ -68,6 +68,7 @@ def _read_many(folder: Path) -> Comparison:
         versions=_table(head.get("versions")),
         variants={k: _table(v) for k, v in _table(head.get("variants")).items()},
         task=measured_as(task, _first_metrics(runs.values())),
+        data=_data_of(folder / "runs" / name / f"seed-{seed}" for name, seed in runs),
     )
 
 
@@ -90,7 +91,14 @@ def _read_single(folder: Path) -> Comparison:
         versions={},
         single=True,
         task=measured_as(task_name(config), _first_metrics([run])),
+        data=_data_of([folder]),
     )
+
+
+def _data_of(folders: Iterable[Path]) -> dict[str, Any]:
+    """Return what the first run that says so was made with; runs of older versions do not."""
+    known = (folder / "data.json" for folder in folders)
+    return next((_read_object(path) for path in known if path.is_file()), {})
 
 
 def _first_metrics(runs: Iterable[Run]) -> Mapping[str, Any]:

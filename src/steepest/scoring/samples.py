@@ -21,7 +21,7 @@ from torch.utils.data import (
     SubsetRandomSampler,
 )
 
-from steepest.errors import InputError, SteepestError
+from steepest.errors import InputError, SteepestError, in_one_line
 from steepest.gradnorm.inputs import Inputs, count, tensors_of
 from steepest.pool.values import plain_id
 from steepest.seeds import SampleId
@@ -184,9 +184,8 @@ def _readable(loaded: Iterator[Inputs]) -> Iterator[Inputs]:
         except SteepestError:
             raise
         except Exception as error:
-            reason = (str(error).strip() or "no message").splitlines()[0]
             raise InputError(
-                f"the pool cannot be read ({type(error).__name__}: {reason}): its items must be "
+                f"the pool cannot be read ({in_one_line(error)}): its items must be "
                 "tensors of one shape, or (tensor, label), or dicts of tensors; those of several "
                 "lengths take a DataLoader(collate_fn=…) that pads them"
             ) from error

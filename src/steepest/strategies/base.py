@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from torch import Tensor, nn
 
-from steepest.errors import InputError, NonFiniteError, SteepestError
-from steepest.own_code import import_own, in_one_line
+from steepest.errors import InputError, NonFiniteError, SteepestError, in_one_line
+from steepest.own_code import import_own
 from steepest.registry import Registry
 from steepest.seeds import SampleId
 from steepest.selection import top_k

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from steepest.errors import InputError, NonFiniteError
 
@@ -30,18 +32,48 @@ def checked(choice: Choice, candidates: int, k: int, strategy: str) -> Choice:
     """Return a choice that keeps the contract.
 
     Raises:
-        InputError: If it is not k distinct candidates.
+        InputError: If it is not k distinct candidates with a score each.
         NonFiniteError: If a score is NaN or infinite.
     """
-    positions = np.asarray(choice.positions, dtype=np.intp)
-    scores = np.asarray(choice.scores, dtype=np.float64)
-    inside = positions.size == 0 or (positions.min() >= 0 and positions.max() < candidates)
-    distinct = len(np.unique(positions)) == len(positions)
-    if positions.shape != (k,) or scores.shape != (k,) or not inside or not distinct:
-        raise InputError(f"strategy {strategy!r} did not choose {k} distinct samples of the pool")
-    if not np.isfinite(scores).all():
-        raise NonFiniteError(f"strategy {strategy!r} chose samples by scores that are not finite")
-    return Choice(positions, scores, choice.values)
+    if not isinstance(choice, Choice):
+        raise InputError(
+            f"strategy {strategy!r} returned a {type(choice).__name__} from choose: return a "
+            "steepest.strategies.Choice of positions and scores"
+        )
+    found = _to_array(choice.positions)
+    scores = _to_array(choice.scores).astype(np.float64)
+    values = None if choice.values is None else _to_array(choice.values).astype(np.float64)
+    if problem := _find_problem(found, candidates, k):
+        raise InputError(
+            f"strategy {strategy!r} {problem}: choose {k} distinct positions of 0 to "
+            f"{candidates - 1}"
+        )
+    for name, row, count in (("scores", scores, k), ("values", values, candidates)):
+        if row is None:
+            continue
+        if row.shape != (count,):
+            raise InputError(
+                f"strategy {strategy!r} returned {name} {list(row.shape)} from choose: return "
+                f"[{count}], one for each of {'k' if row is scores else 'all'} samples"
+            )
+        if not np.isfinite(row).all():
+            raise NonFiniteError(f"strategy {strategy!r} returned {name} that are not finite")
+    return Choice(found.astype(np.intp), scores, values)
+
+
+def _to_array(row: Any) -> npt.NDArray[Any]:  # noqa: ANN401 - a list or tensor will do
+    return np.asarray(row.detach().cpu() if isinstance(row, Tensor) else row)
+
+
+def _find_problem(positions: npt.NDArray[Any], candidates: int, k: int) -> str:
+    """Say what keeps positions from being k distinct candidates, or nothing."""
+    if positions.dtype.kind not in "iu":
+        return f"chose positions of type {positions.dtype}, not whole numbers"
+    if positions.shape != (k,):
+        return f"chose positions {list(positions.shape)} where [{k}] are due"
+    if positions.min() < 0 or positions.max() >= candidates:
+        return "chose a position that is none"
+    return "" if len(np.unique(positions)) == k else "chose a sample twice"
 
 
 def in_order(positions: Sequence[int], scores: Sequence[float]) -> Choice:

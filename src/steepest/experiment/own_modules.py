@@ -1,0 +1,62 @@
+"""Which code of the user's own made a run: a strategy that was edited is another strategy."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from steepest.errors import SteepestWarning
+from steepest.experiment.config import Config
+from steepest.journal import read_journal
+
+CODE = "code"
+"""Where a record's environment tells the marks of modules."""
+
+
+def code_of(config: Config, *, strategy: bool = True) -> dict[str, str]:
+    """Return a mark of each module of the user's own that a configuration names.
+
+    It is of the module's file alone, not of what that imports; a module that is not imported yet,
+    or is in no file, has none.
+
+    Args:
+        config: Names of data set, model, task and strategy.
+        strategy: Whether to look at the strategy.
+    """
+    named = [config.data.name, config.model.name, config.task.name]
+    named += [config.strategy.name] if strategy else []
+    modules = sorted({name.partition(":")[0] for name in named if ":" in name})
+    return {module: mark for module in modules if (mark := _mark(module))}
+
+
+def changed_modules(folder: Path, config: Config) -> list[str]:
+    """Return the modules that are not what they were when a run's last record was made."""
+    now = code_of(config)
+    entries = read_journal(folder / "records.jsonl")[0] if now else []
+    told: Any = (entries[-1].get("environment") if entries else None) or {}
+    then = told.get(CODE) if isinstance(told, Mapping) else None
+    known = then if isinstance(then, Mapping) else {}
+    return [module for module, mark in now.items() if known.get(module, mark) != mark]
+
+
+def warn_of_changed_code(what: str, modules: Iterable[str]) -> None:
+    """Say that records are of other code than would be run now, if they are."""
+    if names := ", ".join(sorted(set(modules))):
+        warnings.warn(
+            f"{what}: made with another version of {names} than there is now, and kept; for what "
+            "has changed choose another label or another --out",
+            SteepestWarning,
+            stacklevel=3,
+        )
+
+
+def _mark(module: str) -> str:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] if file else ""
+    except OSError:
+        return ""
