@@ -25,7 +25,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 test: lint  ## ruff, mypy strict, and the tests with warnings as errors
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 cifar10-small: $(VENV)/.installed  ## the whole path on real CIFAR-10, on a CPU; needs STEEPEST_DATA
 	$(BIN)/steepest compare cifar10-small --strategies entropy-gradnorm,margin,fisher-gradnorm \

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 import torch
+from same_process import runs_here
 
 torch.set_num_threads(1)
 
@@ -13,3 +15,10 @@ def pytest_configure() -> None:
     # What a shell starts in the background ignores Ctrl-C, and commands under test would too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def same_process():
+    """Let comparisons start no process of their own."""
+    with runs_here():
+        yield

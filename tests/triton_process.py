@@ -41,10 +41,12 @@ def _interpret():
 
     patch = interpreter._patch_lang_tensor
 
-    def patch_again(tensor, scope):
-        patch(tensor, scope)
+    def patch_again(tensor, *scope):
+        patch(tensor, *scope)
         # Triton 3.6 takes int() of arrays with one element, which numpy 2.4 refuses.
-        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+        # Triton 3.4 patches for good, and has no scope that would undo it.
+        set_attribute = scope[0].set_attr if scope else setattr
+        set_attribute(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
     interpreter._patch_lang_tensor = patch_again
 

@@ -7,11 +7,14 @@ import re
 import subprocess
 import sys
 import warnings
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import torch
+from same_process import runs_here
 from torch import nn
 
 from steepest.cli.main import main
@@ -119,6 +122,21 @@ def run_here(capsys, *argv: str | Path) -> Outcome:
             code = leaving.code
     shown = capsys.readouterr()
     return Outcome(code, shown.out, shown.err)
+
+
+def run_within(*argv: str | Path, cwd: Path) -> Outcome:
+    """Run a command in a folder and within this process, for what many tests share."""
+    out, err = StringIO(), StringIO()
+    with (
+        chdir(cwd),
+        runs_here(),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("default")
+        code = main([str(part) for part in argv])
+    return Outcome(code, out.getvalue(), err.getvalue())
 
 
 def start(*argv: str | Path, cwd: Path, **more) -> subprocess.Popen:

@@ -60,6 +60,7 @@ def test_the_seed_is_told_alike_everywhere(command, capsys):
     assert f"--seed N decides every draw (default: {default})" in told
 
 
+@pytest.mark.usefixtures("same_process")
 def test_a_record_names_the_command_that_was_given_and_not_that_of_the_process(
     workshop, capsys, monkeypatch
 ):

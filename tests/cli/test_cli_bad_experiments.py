@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from shell import TINY, assert_one_line, contents, run_apart, run_here
+from shell import TINY, assert_one_line, contents, run_here, run_within
 
 from steepest.experiment import load_config
 
@@ -67,11 +67,12 @@ BAD_EXPERIMENTS = {
     ),
     "compare below a file": (
         ["compare", "tiny.toml", "--out", "tiny.toml/x", "--strategies", "margin"],
-        "cannot be written",
+        "Not a directory",
     ),
     "compare nothing": ([*COMPARE, ","], "at least one strategy"),
     "compare the unknown": ([*COMPARE, "margin,badg"], "unknown strategy 'badg'"),
-    "no seeds": ([*COMPARE, "margin", "--seeds", "0"], "one seed"),
+    "no seeds": ([*COMPARE, "margin", "--seeds", "0"], "--seeds '0': give a number of at least 1"),
+    "a seed below 0": ([*COMPARE, "margin", "--seeds=-1,2"], "--seeds '-1,2'"),
     "seeds in words": ([*COMPARE, "margin", "--seeds", "x"], "--seeds 'x'"),
     "seeds in part": ([*COMPARE, "margin", "--seeds", "1,two"], "--seeds '1,two'"),
     "report of nothing": (["report", "folder"], "holds neither"),
@@ -137,7 +138,7 @@ def finished(tmp_path_factory):
     """A finished run, made once."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "tiny.toml").write_text(TINY)
-    done = run_apart(
+    done = run_within(
         "run", "tiny.toml", "--out", "run", "--quiet", "--set", "training.epochs=1", cwd=folder
     )
     assert done.code == 0, done.err

@@ -10,6 +10,8 @@ from shell import assert_one_line, run_here
 QUICK = ["--quiet", "--jobs", "1", "--set", "loop.cycles=2", "--set", "training.epochs=1"]
 COMPARE = ["compare", "tiny.toml", *QUICK, "--strategies", "margin", "--out", "made"]
 
+pytestmark = pytest.mark.usefixtures("same_process")
+
 
 @pytest.fixture
 def made(workshop, capsys):

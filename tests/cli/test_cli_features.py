@@ -28,6 +28,7 @@ def rows(workshop):
     return workshop
 
 
+@pytest.mark.usefixtures("same_process")
 def test_a_comparison_of_features_learns_and_has_a_report_without_pictures(rows, capsys):
     argv = ["compare", "digits", *SMALL, *DATA, *MLP, "--seeds", "1", "--jobs", "1"]
     told = run_here(capsys, *argv, "--strategies", "margin,core-set", "--out", "made")
@@ -42,6 +43,12 @@ def test_a_comparison_of_features_learns_and_has_a_report_without_pictures(rows,
 def test_features_and_a_model_for_images_are_told_in_one_line(rows, capsys):
     told = run_here(capsys, "run", "digits", *SMALL, *DATA, "--out", "run")
     assert_one_line(told, r"npz has features \[4\] and no images: set model.name=mlp, or")
+    (rows / "lone_models.py").write_text(
+        "from torch import nn\n\ndef lone():\n    return nn.Linear(4, 1)\n"
+    )
+    lone = ["--set", "model.name=lone_models:lone"]
+    told = run_here(capsys, "run", "digits", *SMALL, *DATA, *lone, "--out", "run")
+    assert_one_line(told, "one logit for each sample.*return a logit for each of them$")
     more = ["--set", "training.augmentation=shift"]
     told = run_here(capsys, "run", "digits", *SMALL, *DATA, *MLP, *more, "--out", "run")
     assert_one_line(told, "not for volumes or features: set training.augmentation=none")

@@ -20,6 +20,8 @@ COMPARE = [
     "made",
 ]
 
+pytestmark = pytest.mark.usefixtures("same_process")
+
 
 def test_table_and_report_are_about_the_metric_named(workshop, capsys):
     told = run_here(capsys, *COMPARE, "--metric", "balanced_accuracy")

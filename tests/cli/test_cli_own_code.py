@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
-from shell import assert_one_line, run_apart, run_here, select_args, small_model
+from shell import assert_one_line, run_here, select_args, small_model
 
 import steepest
 from steepest.datasets.folder import ImageFolder
@@ -91,18 +91,19 @@ def test_a_strategy_of_the_current_folder_chooses_with_its_options(own, capsys):
     assert_one_line(told, "unknown key in strategy 'shell_ways:Gini' 'heat'")
 
 
-def test_runs_and_comparisons_take_it_also_in_processes_of_their_own(own):
+@pytest.mark.usefixtures("same_process")
+def test_runs_and_comparisons_take_it(own, capsys):
     strategies = "shell_ways:Gini,hot=shell_ways:Gini(temperature=3.0)"
     argv = ["compare", "tiny.toml", "--strategies", strategies, "--seeds", "1", "--jobs", "2"]
     smaller = ["--set", "loop.cycles=2", "--set", "training.epochs=1", "--no-report", "--quiet"]
-    told = run_apart(*argv, *smaller, "--out", "all", cwd=own)
+    told = run_here(capsys, *argv, *smaller, "--out", "all")
     assert told.code == 0, told.err
     assert {run.name for run in (own / "all/runs").iterdir()} == {"Gini", "hot", "random"}
     variants = json.loads((own / "all/comparison.json").read_text())["variants"]
     assert variants["hot"] == {"name": "shell_ways:Gini", "options": {"temperature": 3.0}}
     assert "Gini" in told.out
     chosen = ["--set", "strategy.name=shell_ways:Gini", "--out", "alone"]
-    told = run_apart("run", "tiny.toml", *smaller[:-2], "--quiet", *chosen, cwd=own)
+    told = run_here(capsys, "run", "tiny.toml", *smaller[:-2], "--quiet", *chosen)
     assert told.code == 0, told.err
 
 

@@ -1,4 +1,4 @@
-"""Data sets and tasks of the user's own code, as from a shell."""
+"""Data sets, tasks and strategies of the user's own code, as from a shell."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ OWN = """
 from dataclasses import dataclass, replace
 
 from steepest.datasets import load
+from steepest.strategies import Scorer
 from steepest.tasks import Classification, Task
 
 
@@ -25,6 +26,12 @@ class Tempered(Classification):
 
     def distributions(self, logits):
         return logits / self.temperature
+
+
+@dataclass(frozen=True)
+class First(Scorer):
+    def score(self, batch):
+        return batch.logits[:, 0]
 
 
 class Half(Task):
@@ -47,17 +54,19 @@ def parts(workshop):
     sys.modules.pop("shell_parts", None)
 
 
-def test_a_comparison_takes_data_and_task_also_in_processes_of_their_own(parts):
+def test_a_comparison_takes_data_task_and_strategy_in_processes_of_their_own(parts):
     task = ["--set", "task.name=shell_parts:Tempered", "--set", "task.options.temperature=1.5"]
-    told = run_apart(*COMPARE, *SMALL, *DATA, *task, "--jobs", "2", cwd=parts)
+    way = ["--strategies", "shell_parts:First"]
+    told = run_apart(*COMPARE, *way, *SMALL, *DATA, *task, "--jobs", "1", cwd=parts)
     assert told.code == 0, told.err
-    identity = json.loads((parts / "made/runs/margin/seed-0/data.json").read_text())
+    identity = json.loads((parts / "made/runs/First/seed-0/data.json").read_text())
     assert (identity["name"], identity["train"][0]) == ("few", 50)
     page = (parts / "made/report.html").read_text()
     assert "data:image/png" in page
     assert json.loads((parts / "made/summary.json").read_text())["metric"] == "accuracy"
 
 
+@pytest.mark.usefixtures("same_process")
 def test_a_mere_report_does_not_run_the_code_that_a_folder_names(parts, capsys):
     told = run_here(capsys, *COMPARE, *SMALL, *DATA, "--no-report", "--jobs", "1")
     assert told.code == 0, told.err

@@ -27,6 +27,7 @@ seeds = [3]
 strategies = ["few=egl(draws=2)"]
 """
 GO = ["compare", "--plan", "plan.toml", "--quiet", "--jobs", "1", "--out", "out"]
+pytestmark = pytest.mark.usefixtures("same_process")
 
 
 @pytest.fixture

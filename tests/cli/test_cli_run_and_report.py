@@ -10,14 +10,22 @@ import time
 from pathlib import Path
 
 import pytest
-from shell import contents, essence, fill_workshop, finish, run_apart, run_here, start
+from shell import (
+    contents,
+    essence,
+    fill_workshop,
+    finish,
+    run_apart,
+    run_here,
+    run_within,
+    start,
+)
 
 from steepest.journal import read_journal
 
 RUN = ["run", "tiny.toml", "--quiet", "--out"]
 LONG = ["--set", "training.epochs=40"]
-COMPARE = ["compare", "tiny.toml", "--quiet", "--jobs", "2", *LONG]
-COMPARE += ["--strategies", "margin,entropy"]
+COMPARE = ["compare", "tiny.toml", "--quiet", "--jobs", "2", "--strategies", "margin,entropy"]
 
 
 def wait_for(condition, what: str, seconds: float = 120) -> None:
@@ -64,7 +72,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(place):
     """A longer run that nobody disturbed."""
-    done = run_apart(*RUN, "whole", *LONG, cwd=place)
+    done = run_within(*RUN, "whole", *LONG, cwd=place)
     assert done.code == 0, done.err
     return place / "whole"
 
@@ -72,7 +80,7 @@ def whole(place):
 @pytest.fixture(scope="module")
 def compared(place):
     """A comparison of two strategies (and random) over two seeds, with its report."""
-    done = run_apart(*COMPARE, "--seeds", "2", "--out", "compared", cwd=place)
+    done = run_within(*COMPARE, "--seeds", "2", "--out", "compared", cwd=place)
     assert done.code == 0, done.err
     return place / "compared", done
 
@@ -106,7 +114,7 @@ def test_a_run_stopped_by_the_user_goes_on_to_the_same_end(whole, place):
     assert told.code == 130, told.err
     assert told.err == "steepest: stopped; run the same command again to go on\n"
     assert 1 <= cycles_of(place / "stopped") < 3
-    again = run_apart(*RUN, "stopped", *LONG, cwd=place)
+    again = run_within(*RUN, "stopped", *LONG, cwd=place)
     assert again.code == 0, again.err
     assert essence(place / "stopped") == essence(whole)
 
@@ -115,7 +123,7 @@ def test_a_second_process_in_the_same_folder_is_turned_away(place):
     endless = ["--set", "training.epochs=4000"]  # The first must still be at work: it is killed.
     first = start(*RUN, "shared", *endless, cwd=place)
     wait_for((place / "shared" / "pool.jsonl").exists, "the first process")
-    told = run_apart(*RUN, "shared", *endless, cwd=place)
+    told = run_within(*RUN, "shared", *endless, cwd=place)
     first.kill()
     finish(first)
     assert told.code == 2
@@ -168,7 +176,7 @@ def test_a_comparison_holds_every_strategy_and_seed_and_a_report(compared):
 def test_one_more_seed_leaves_complete_runs_untouched(compared, place):
     folder, _ = compared
     before = contents(folder / "runs")
-    done = run_apart(*COMPARE, "--seeds", "3", "--no-report", "--out", "compared", cwd=place)
+    done = run_within(*COMPARE, "--seeds", "3", "--no-report", "--out", "compared", cwd=place)
     assert done.code == 0, done.err
     assert "AUBC (n=3)" in done.out
     after = contents(folder / "runs")
@@ -201,7 +209,7 @@ def test_a_single_run_has_a_report_too(whole, tmp_path, capsys):
 
 def kill_midway(place: Path, out: str) -> list[int]:
     """Kill a comparison after its first cycle; return the worker processes it had."""
-    process = start(*COMPARE, "--seeds", "2", "--out", out, cwd=place)
+    process = start(*COMPARE, *LONG, "--seeds", "2", "--out", out, cwd=place)
     wait_for(lambda: any(map(cycles_of, runs_below(place / out).values())), "a cycle")
     workers = children_of(process.pid)
     process.kill()
@@ -219,15 +227,17 @@ def end_all(pids: list[int]) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_comparison_goes_on_to_the_same_end(compared, place):
+def test_a_killed_comparison_goes_on_to_the_same_end(place):
     end_all(kill_midway(place, "killed"))
     folder = place / "killed"
     assert 0 < sum(map(cycles_of, runs_below(folder).values())) < 18
-    again = run_apart(*COMPARE, "--seeds", "2", "--no-report", "--out", "killed", cwd=place)
+    whole = [*COMPARE, *LONG, "--seeds", "2", "--no-report", "--out"]
+    again = run_apart(*whole, "killed", cwd=place)
     assert again.code == 0, again.err
     assert len(runs_below(folder)) == 6
+    assert run_within(*whole, "undisturbed", cwd=place).code == 0
     for name, run in runs_below(folder).items():
-        assert essence(run) == essence(compared[0] / name)
+        assert essence(run) == essence(place / "undisturbed" / name)
 
 
 def test_workers_end_with_the_comparison_that_started_them(place):
@@ -239,7 +249,7 @@ def test_workers_end_with_the_comparison_that_started_them(place):
 
 
 def test_a_comparison_stopped_by_the_user_stops_within_its_cycle(place):
-    more = ["--set", "training.epochs=150", "--seeds", "1", "--out", "halted"]
+    more = ["--set", "training.epochs=150", "--seeds", "1", "--jobs", "1", "--out", "halted"]
     process = start(*COMPARE, *more, cwd=place, start_new_session=True)
     wait_for(lambda: any(map(cycles_of, runs_below(place / "halted").values())), "a cycle")
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from shell import fill_workshop, run_apart, run_here, small_model, small_pool
+from shell import fill_workshop, run_apart, run_here, run_within, small_model, small_pool
 
 import steepest
 from steepest.datasets.folder import ImageFolder
@@ -45,12 +45,12 @@ def rows_of(path) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """The same command twice, each in a process of its own."""
+    """The same command twice, once in a process of its own."""
     folder = tmp_path_factory.mktemp("user's place")
     fill_workshop(folder)
     take_photos(folder / "photos")
     first = run_apart(*command(out="first.csv"), cwd=folder)
-    second = run_apart(*command(out="second.csv", pool=str(folder / "photos")), cwd=folder)
+    second = run_within(*command(out="second.csv", pool=str(folder / "photos")), cwd=folder)
     return folder, first, second
 
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import itertools
+import math
+
+import numpy as np
 import torch
 
 from steepest.cryoet.poses import draw_poses
-from steepest.cryoet.reference import resample_slowly
 from steepest.cryoet.resample import resample
 from steepest.cryoet.rotation import uniform_rotations
 from steepest.cryoet.settings import Settings
@@ -15,6 +18,30 @@ MIDDLE = torch.zeros(1, 3, dtype=torch.float64)
 
 def noise(*shape):
     return torch.rand(*shape, generator=generator(0, "maps"))
+
+
+def resample_slowly(maps, rotations, shifts_voxels, size, zoom):
+    """Do what ``resample`` does, in double precision, voxel by voxel."""
+    result = torch.zeros(len(maps), size, size, size, dtype=torch.float64)
+    for n, source in enumerate(maps.double().numpy()):
+        rotation, shift = rotations[n].double().numpy(), shifts_voxels[n].double().numpy()
+        for voxel in itertools.product(range(size), repeat=3):
+            from_centre = np.array(voxel) - (size - 1) / 2 - shift
+            place = rotation.T @ (from_centre * zoom) + (source.shape[0] - 1) / 2
+            result[(n, *voxel)] = interpolate(source, place.tolist())
+    return result
+
+
+def interpolate(source, place):
+    """Return the weighted mean of the eight voxels around a place; those outside are 0."""
+    total = 0.0
+    low = [math.floor(p) for p in place]
+    for corner in itertools.product((0, 1), repeat=3):
+        voxel = tuple(a + b for a, b in zip(low, corner, strict=True))
+        weight = math.prod(1.0 - abs(p - v) for p, v in zip(place, voxel, strict=True))
+        if all(0 <= v < side for v, side in zip(voxel, source.shape, strict=True)):
+            total += weight * float(source[voxel])
+    return total
 
 
 def test_the_fast_way_agrees_with_the_slow_one():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from steepest.errors import SteepestWarning
+from steepest.errors import SlowPathWarning
 from steepest.models import build
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import SilentProgress
@@ -159,6 +159,6 @@ def test_a_state_that_cannot_be_written_costs_a_warning(tmp_path):
     (tmp_path / "training.safetensors").mkdir()
     alone, beside = make("small-cnn"), make("small-cnn")
     train(alone, RECIPES[0])
-    with pytest.warns(SteepestWarning, match="goes on without"):
+    with pytest.warns(SlowPathWarning, match="goes on without"):
         train(beside, RECIPES[0], Checkpoint(tmp_path / "training.safetensors", 0))
     assert fingerprint(alone) == fingerprint(beside)

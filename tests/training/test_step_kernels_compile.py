@@ -12,6 +12,9 @@ from triton.compiler import ASTSource
 
 from steepest.training.kernels import few_channels, norm, sgd, shares, tiles
 
+# On Python 3.13 and later, Triton's own reading of its functions warns.
+pytestmark = pytest.mark.filterwarnings("ignore:AnnAssign.__init__ missing:DeprecationWarning")
+
 H100 = GPUTarget("cuda", 90, 32)
 FLOATS = frozenset(
     (

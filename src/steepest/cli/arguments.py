@@ -109,11 +109,15 @@ def seeds_of(text: str) -> list[int]:
         InputError: If it is neither.
     """
     try:
-        if "," in text:
-            return [int(part) for part in text.split(",") if part.strip()]
-        return list(range(int(text)))
-    except ValueError as error:
-        raise InputError(f"--seeds {text!r}: give a number, or a list such as 3,4,7") from error
+        listed = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        listed = []
+    seeds = listed if "," in text else [seed for count in listed for seed in range(count)]
+    if not seeds or min(seeds) < 0:
+        raise InputError(
+            f"--seeds {text!r}: give a number of at least 1, or a list such as 3,4,7, none negative"
+        )
+    return seeds
 
 
 def names_of(text: str, option: str) -> tuple[str, ...]:
