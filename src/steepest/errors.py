@@ -18,6 +18,7 @@
     ├── PoolError                      a pool cannot make that change of state
     ├── JournalError                   a journal or record on disk is damaged
     ├── RunFolderError                 a run folder belongs to something else, or is in use
+    │   └── InUseError                 someone else holds it at this moment
     ├── FailedRunsError                some runs of a comparison failed; the others are done
     └── OutOfTime                      the time given is up; the same command goes on from here
 
@@ -26,6 +27,7 @@
     ├── ProbabilitiesWarning           a model's outputs look like probabilities, not logits
     ├── SkippedFilesWarning            files of a folder could not be read
     ├── DroppedEntryWarning            a half-written last entry of a journal was set aside
+    ├── SettingWarning                 a setting does harm; says which to change
     └── SlowPathWarning                what saves time failed, and the plain way is taken
 
 Those that only one room raises live there. What the library always catches itself is no part of
@@ -135,15 +137,24 @@ class DroppedEntryWarning(SteepestWarning):
     """A half-written last entry of a journal was set aside."""
 
 
+class SettingWarning(SteepestWarning):
+    """A setting does harm, and the work goes on; the message says which to change."""
+
+
 class SlowPathWarning(SteepestWarning):
     """Something that saves time failed, and the plain way is taken."""
 
 
-def first_line(error: BaseException, otherwise: str = "") -> str:
+def first_line(error: BaseException | str, otherwise: str = "") -> str:
     """Return the first line of an error's message, for a message of our own.
 
     Args:
-        error: Of any library.
+        error: Of any library, or its message.
         otherwise: What to say without a message; by default the error's class.
     """
     return (str(error).strip() or otherwise or type(error).__name__).splitlines()[0]
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return the kind of an error and the first line of what it says."""
+    return f"{type(error).__name__}: {first_line(error, 'no message')}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from steepest.errors import InputError
+from steepest.errors import InputError, in_one_line
 
 
 def import_own(kind: str, name: str, form: str) -> object:
@@ -64,8 +64,3 @@ def current_directory_importable() -> Iterator[None]:
     finally:
         if here in sys.path:
             sys.path.remove(here)
-
-
-def in_one_line(error: Exception) -> str:
-    """Return the kind of an error and the first line of what it says."""
-    return f"{type(error).__name__}: {error}".splitlines()[0]

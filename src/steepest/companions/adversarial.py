@@ -211,9 +211,8 @@ class _Match:
             return
         for optimizer in (self._make, self._tell):
             for group in optimizer.param_groups:
-                group["lr"] *= (
-                    self._plan.decay
-                )  # In place where it is a tensor: a recording reads it.
+                # In place where it is a tensor: a recording reads it.
+                group["lr"] *= self._plan.decay
 
     def end(self) -> None:
         """Let go of the gradients."""

@@ -13,7 +13,7 @@ from steepest.companions.adversarial import Networks, Plan, Sides, train_adversa
 from steepest.companions.game import Game
 from steepest.companions.image_vae import kl_divergence
 from steepest.companions.pool_images import PoolImages, Scaling, fit_scaling
-from steepest.errors import InputError, SteepestWarning
+from steepest.errors import InputError, SettingWarning
 from steepest.gradnorm.inputs import Inputs
 from steepest.seeds import derive
 from steepest.strategies.view import PoolView
@@ -137,7 +137,7 @@ def _warn_if_collapsed(made: Adversary, name: str) -> None:
         warnings.warn(
             f"the codes of {name}'s autoencoder say {made.kl_per_sample:.2g} nats of an image: "
             "they have collapsed, and its choice is close to random; lower beta, or train longer",
-            SteepestWarning,
+            SettingWarning,
             stacklevel=3,
         )
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from steepest.cryoet.density import gaussian_density
 from steepest.cryoet.templates import BOX_VOXEL_ANGSTROM, Templates
-from steepest.errors import DataError, InputError
+from steepest.errors import DataError, InputError, first_line
 
 ATOM_SUFFIXES = (".pdb", ".ent", ".cif", ".mmcif", ".pdb.gz", ".ent.gz", ".cif.gz")
 
@@ -84,8 +84,9 @@ def read_atoms(path: Path) -> tuple[Array, Array]:
             for site in model.all()
         ]
     except Exception as error:  # the parser raises almost anything on damaged text
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataError(f"{path}: not a readable PDB or mmCIF file ({reason})") from error
+        raise DataError(
+            f"{path}: not a readable PDB or mmCIF file ({first_line(error)})"
+        ) from error
     if not atoms:
         raise DataError(f"{path}: no atoms in it")
     table = np.array(atoms, dtype=np.float64)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from steepest.cryoet.resample import resample
 from steepest.cryoet.templates import BOX_VOXEL_ANGSTROM, BOX_VOXELS, Templates
-from steepest.errors import DataError, InputError
+from steepest.errors import DataError, InputError, first_line
 
 MRC_SUFFIXES = (".mrc", ".map", ".mrc.gz", ".map.gz")
 
@@ -85,8 +85,7 @@ def _read(path: Path) -> tuple[npt.NDArray[np.float64], float]:
                 sides = [float(file.voxel_size[axis]) for axis in "xyz"]
                 order = [int(file.header[name]) for name in ("maps", "mapr", "mapc")]
     except Exception as error:  # the library raises almost anything on damaged bytes
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataError(f"{path}: not a readable MRC file ({reason})") from error
+        raise DataError(f"{path}: not a readable MRC file ({first_line(error)})") from error
     if data.ndim != 3 or sorted(order) != [1, 2, 3]:
         raise DataError(f"{path}: not one three-dimensional map")
     if not sides[0] > 0 or max(sides) > 1.001 * min(sides):

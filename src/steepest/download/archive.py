@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from steepest.errors import DataError
+from steepest.errors import DataError, first_line
 
 _CHUNK_BYTES = 1 << 20
 _DAMAGED = (
@@ -63,9 +63,8 @@ def open_archive(path: Path, inner: str = "") -> Iterator[Iterator[Member]]:
             with path.open("rb") as file, tarfile.open(fileobj=file, mode="r|*") as stream:
                 yield from _enter(_tar_members(stream), path, inner)
     except _DAMAGED as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise DataError(
-            f"{path}: not an archive, or damaged ({reason}); remove it and get it again"
+            f"{path}: not an archive, or damaged ({first_line(error)}); remove it and get it again"
         ) from error
 
 

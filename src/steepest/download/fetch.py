@@ -15,7 +15,7 @@ from steepest.download.megabytes import count_megabytes
 from steepest.download.part import PartFile
 from steepest.download.retry import Patience
 from steepest.download.web import check_url, length_of, open_url, range_of, version_of
-from steepest.errors import DataError
+from steepest.errors import DataError, first_line
 from steepest.progress import Progress, SilentProgress
 
 _CHUNK_BYTES = 1 << 18
@@ -179,7 +179,7 @@ def _receive(part: PartFile, job: Download) -> None:
                 f"{job.url}: the server's certificate is not valid ({reason.verify_message}); "
                 f"{_ELSEWHERE}"
             ) from error
-        raise _AgainError(f"the connection failed ({_first_line(reason)})") from error
+        raise _AgainError(f"the connection failed ({first_line(reason)})") from error
 
 
 def _match(response: HTTPResponse, part: PartFile, job: Download) -> int | None:
@@ -241,9 +241,5 @@ def _explain_status(error: HTTPError, url: str) -> Exception:
         seconds = float(asked) if asked.isascii() and asked.isdecimal() else 0.0
         return _AgainError(f"the server answers {error.code}", seconds)
     return DataError(
-        f"{url}: the server answers {error.code} ({_first_line(error.reason)}); {_ELSEWHERE}"
+        f"{url}: the server answers {error.code} ({first_line(error.reason)}); {_ELSEWHERE}"
     )
-
-
-def _first_line(reason: object) -> str:
-    return (str(reason) or type(reason).__name__).splitlines()[0]

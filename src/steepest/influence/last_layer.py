@@ -87,12 +87,7 @@ def solve_last_layer(
     diagonal = damping + objective.weight_decay
     flat = _stacked(here)
     damped = matrix + diagonal * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
-    root, failed = torch.linalg.cholesky_ex(damped)
-    if int(failed):
-        raise InputError(
-            "the last layer's matrix is not positive definite: use weight decay, or damping above 0"
-        )
-    found = torch.cholesky_solve(flat.reshape(-1, 1), root)[:, 0]
+    found = _solve(damped, flat)
     length = float(flat.norm())
     return Solution(
         vector=_unstacked(found, here),
@@ -110,6 +105,16 @@ def solve_last_layer(
         excluded=objective.excluded,
         note="the last layer alone",
     )
+
+
+def _solve(matrix: Tensor, right: Tensor) -> Tensor:
+    """Return the x [D] of matrix · x = right, by a Cholesky factorisation."""
+    root, failed = torch.linalg.cholesky_ex(matrix)
+    if int(failed):
+        raise InputError(
+            "the last layer's matrix is not positive definite: use weight decay, or damping above 0"
+        )
+    return torch.cholesky_solve(right.reshape(-1, 1), root)[:, 0]
 
 
 def _matrix(objective: Objective, path: str, advance: Callable[[int], None]) -> Tensor:

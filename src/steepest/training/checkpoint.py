@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import InputError, SteepestWarning
+from steepest.errors import InputError, SlowPathWarning
 from steepest.files import write_atomically
 
 _SECONDS = 60.0
@@ -66,7 +66,7 @@ class Checkpoint:
         try:
             write_atomically(self.path, safetensors.torch.save(plain, metadata=about))
         except InputError as error:
-            warnings.warn(f"the training goes on without: {error}", SteepestWarning, stacklevel=3)
+            warnings.warn(f"the training goes on without: {error}", SlowPathWarning, stacklevel=3)
 
     def restore(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, key: str

@@ -83,18 +83,14 @@ def fit(
         NonFiniteError: If the loss or a weight becomes NaN or infinite.
     """
     _check_samples(images, labels)
-    chosen = augmentation if recipe.augmentation == "auto" else recipe.augmentation
-    if chosen != OWN and chosen not in AUGMENTATIONS:
-        raise UnknownNameError("augmentation", chosen, [*AUGMENTATIONS, OWN])
+    chosen = _choose_augmentation(recipe, augmentation)
     started = time.monotonic()
     augment, classes = AUGMENTATIONS.get(chosen), getattr(task, "classes", None)
     data = LabelledImages(images, labels, mean, std, augment, classes)
     whole = model if extra is None else nn.ModuleList([model, extra])
-    key = (
-        identify_training(whole, task, data, recipe, augmentation=chosen, seed=seed)
-        if checkpoint
-        else ""
-    )
+    key = ""
+    if checkpoint is not None:
+        key = identify_training(whole, task, data, recipe, augmentation=chosen, seed=seed)
     whole.to(device)
     data = data.to(device)
     loss = math.nan
@@ -135,6 +131,13 @@ def _check_samples(images: Images, labels: Labels) -> None:
         raise InputError("0 images: nothing is labelled yet, so there is nothing to learn from")
     if len(images) != len(labels):
         raise InputError(f"{len(images)} images for {len(labels)} labels; give one label to each")
+
+
+def _choose_augmentation(recipe: Recipe, usual: str) -> str:
+    chosen = usual if recipe.augmentation == "auto" else recipe.augmentation
+    if chosen != OWN and chosen not in AUGMENTATIONS:
+        raise UnknownNameError("augmentation", chosen, [*AUGMENTATIONS, OWN])
+    return chosen
 
 
 def _make_step(

@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import SlowPathWarning, SteepestError, first_line
+from steepest.errors import SlowPathWarning, SteepestError, in_one_line
 from steepest.gradnorm.inputs import call, logits_of
 from steepest.models.features import extract_features, find_penultimate
 from steepest.tasks import Task
@@ -174,8 +174,7 @@ class RecordedStep(Step):
 def warn_of_slower_steps(wish: str, error: BaseException) -> None:
     """Warn that steps will be taken in a plainer way."""
     warnings.warn(
-        f"training steps could not be {wish}, and are taken plainly: "
-        f"{type(error).__name__}: {first_line(error, 'no message')}",
+        f"training steps could not be {wish}, and are taken plainly: {in_one_line(error)}",
         SlowPathWarning,
         stacklevel=4,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from steepest.errors import DataError, InputError
+from steepest.errors import DataError, InputError, first_line
 from steepest.files import write_atomically
 from steepest.labelling.exchange.answer import Map
 from steepest.pool.values import Label
@@ -111,8 +111,7 @@ def read_map(path: Path) -> Map:
         with Image.open(path) as image:
             mode, pixels = image.mode, np.array(image)
     except Exception as error:  # decoders raise almost anything on damaged bytes
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataError(f"{path}: cannot be read as a label map ({reason})") from error
+        raise DataError(f"{path}: cannot be read as a label map ({first_line(error)})") from error
     # A palette's colours are for the eye: its numbers are the classes.
     if mode not in ("L", "P"):
         raise DataError(f"{path}: {mode} pixels; a label map has one byte per pixel")

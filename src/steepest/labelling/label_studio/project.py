@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from steepest.errors import InputError, SteepestWarning
+from steepest.errors import InputError, SettingWarning
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.labelling.label_studio.client import Client, ServerError, UnavailableError
@@ -72,7 +72,7 @@ class Project:
             warnings.warn(
                 f"project {self.title!r} does not serve tasks by uncertainty, and so not in our "
                 "order; choose uncertainty sampling in its settings",
-                SteepestWarning,
+                SettingWarning,
                 stacklevel=2,
             )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from steepest.errors import DataError, RunFolderError
+from steepest.errors import DataError, RunFolderError, first_line
 from steepest.labelling.project.schema import CHANGES, TABLES, VERSION
 
 FILE_NAME = "labels.sqlite"
@@ -149,4 +149,4 @@ def _explain(path: Path, error: sqlite3.Error) -> DataError:
     remedy = "restore it from a copy"
     if isinstance(error, sqlite3.OperationalError):
         remedy = "make room there, or choose a folder on a local disk that you may write to"
-    return DataError(f"{path}: {str(error).splitlines()[0]}; {remedy}")
+    return DataError(f"{path}: {first_line(error)}; {remedy}")

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from steepest.devices import usable_cores
-from steepest.errors import SteepestError
+from steepest.errors import SteepestError, first_line, in_one_line
 from steepest.labelling.project.retraining import run_round
 from steepest.labelling.project.store import FILE_NAME, Store
 from steepest.labelling.project.trainings import fail
@@ -49,9 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _note_failure(store: Store, token: str, error: Exception) -> None:
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    if not isinstance(error, SteepestError):
-        line = f"{type(error).__name__}: {line}"
+    line = first_line(error) if isinstance(error, SteepestError) else in_one_line(error)
     with store.writing() as connection:
         row = connection.execute(
             "SELECT number FROM trainings WHERE token = ? AND status = 'running'", (token,)

@@ -10,7 +10,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from steepest.errors import InputError, SteepestWarning
+from steepest.errors import InputError, SettingWarning
 from steepest.files import SCRATCH_PREFIX
 
 TOKEN_NAME = "token"  # noqa: S105 - the name of a file
@@ -91,7 +91,7 @@ def _write(path: Path, token: str) -> None:
             warnings.warn(
                 f"{path.parent} keeps no permissions, so that the next start has another token: "
                 "choose a folder on a local disk by --project",
-                SteepestWarning,
+                SettingWarning,
                 stacklevel=3,
             )
     except OSError as error:
