@@ -61,7 +61,8 @@ class Anchors:
         if key not in self._zeros:
             zero = torch.zeros((), dtype=like.dtype, device=like.device, requires_grad=True)
             self._zeros[key] = zero
-            self._reach.add(zero)
+            if self._recording:
+                self._reach.add(zero)
         return self._zeros[key]
 
 

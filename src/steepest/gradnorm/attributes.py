@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import is_
 from typing import Any
 
 from torch import nn
@@ -19,32 +20,36 @@ def attributes_restored(model: nn.Module) -> Iterator[None]:
 
     A model that keeps what it computed from its parameters would otherwise keep our stand-ins.
     """
-    saved = {
-        module: {
-            name: (value, _contents(value))
-            for name, value in vars(module).items()
-            if name not in _OWN
-        }
-        for module in model.modules()
-    }
+    saved = [(module, dict(vars(module))) for module in model.modules()]
+    held = [
+        (value, _contents(value))
+        for _, before in saved
+        for name, value in before.items()
+        if isinstance(value, _CONTAINERS) and name not in _OWN
+    ]
     try:
         yield
     finally:
-        for module, attributes in saved.items():
+        for module, before in saved:
             now = vars(module)
-            for name in now.keys() - attributes.keys() - _OWN:
-                del now[name]
-            for name, (value, contents) in attributes.items():
-                if now.get(name) is not value:
-                    now[name] = value
-                if contents is not None and _contents(value) != contents:
-                    _refill(value, contents)
+            # Most often nothing was set, which is quick to see.
+            if now.keys() != before.keys() or not all(map(is_, now.values(), before.values())):
+                _put_back(now, before)
+        for value, contents in held:
+            if _contents(value) != contents:
+                _refill(value, contents)
 
 
-def _contents(value: Any) -> Any:  # noqa: ANN401 - any attribute
+def _put_back(now: dict[str, Any], before: dict[str, Any]) -> None:
+    for name in now.keys() - before.keys() - _OWN:
+        del now[name]
+    for name, value in before.items():
+        if name not in _OWN and now.get(name) is not value:
+            now[name] = value
+
+
+def _contents(value: Any) -> tuple[_Held, ...]:  # noqa: ANN401 - any container
     """Return what a container holds, by identity: tensors cannot be compared as wholes."""
-    if not isinstance(value, _CONTAINERS):
-        return None
     items = value.items() if isinstance(value, dict) else enumerate(value)
     return tuple(_Held(key, item) for key, item in items)
 

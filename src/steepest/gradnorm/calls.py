@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from steepest.gradnorm.cells import CELLS
 
 _NESTS = (list, tuple, dict)
+_PLAIN = (int, float, str, type(None))
 
 
 class Arguments:
@@ -23,7 +25,7 @@ class Arguments:
         kwargs: Named arguments.
 
     Attributes:
-        values: Everything that was given, out of lists and the like.
+        values: Everything that was given, out of lists and the like that may hold tensors.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -31,9 +33,12 @@ class Arguments:
         self._names = tuple(kwargs)
         self._nest: pytree.TreeSpec | None = None
         self.values: list[Any] = [*args, *kwargs.values()]
-        if any(isinstance(value, _NESTS) and not isinstance(value, torch.Size)
-               for value in self.values):  # fmt: skip
+        if any(map(_may_hold_tensors, self.values)):
             self.values, self._nest = pytree.tree_flatten(self.values)
+
+    def shapes(self) -> list[torch.Size | None]:
+        """Return the shape of every value that is a tensor, None for the rest."""
+        return [v.shape if isinstance(v, Tensor) else None for v in self.values]
 
     def rebuild(self, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return arguments of the same form with other values."""
@@ -41,6 +46,18 @@ class Arguments:
             values = pytree.tree_unflatten(values, self._nest)
         named = values[self._positional :]
         return tuple(values[: self._positional]), dict(zip(self._names, named, strict=True))
+
+    def named(self, order: Sequence[str], values: list[Any]) -> dict[str, Any]:
+        """Return arguments of the same form by name, where ``order`` names positional ones."""
+        args, kwargs = self.rebuild(values)
+        return {**dict(zip(order, args, strict=False)), **kwargs}
+
+
+def _may_hold_tensors(value: Any) -> bool:  # noqa: ANN401
+    """Say whether to look into an argument; strides and the like are taken as they are."""
+    if not isinstance(value, _NESTS) or isinstance(value, torch.Size):
+        return False
+    return isinstance(value, dict) or not all(isinstance(item, _PLAIN) for item in value)
 
 
 def is_in_place(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:

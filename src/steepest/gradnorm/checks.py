@@ -18,14 +18,17 @@ def check_mode(model: nn.Module) -> None:
         ModelError: Names the layer.
     """
     for path, module in model.named_modules():
-        where = f"layer {path!r} ({type(module).__name__})" if path else "the model"
         if module.training:
-            raise ModelError(f"{where} is in training mode: call model.eval() first")
+            raise ModelError(f"{_place(path, module)} is in training mode: call model.eval() first")
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:  # noqa: SLF001
             raise ModelError(
-                f"{where} normalises by batch statistics even in eval mode, so a per-sample "
-                "gradient is not defined: build it with track_running_stats=True"
+                f"{_place(path, module)} normalises by batch statistics even in eval mode, so a "
+                "per-sample gradient is not defined: build it with track_running_stats=True"
             )
+
+
+def _place(path: str, module: nn.Module) -> str:
+    return f"layer {path!r} ({type(module).__name__})" if path else "the model"
 
 
 def check_weights(parameters: dict[str, nn.Parameter]) -> None:

@@ -44,6 +44,10 @@ class Component:
         shares, self._shares = self._shares, defaultdict(list)
         if not shares:
             return {}
+        if len(shares) == 1:
+            ((source, found),) = shares.items()
+            if source.parameter is not None:
+                return {source.parameter: squares_of_sum(found, routes)}
         roots = {root for source in shares for root in source.roots()}
         if len(roots) == 1 and spans_are_disjoint(list(shares)):
             first, *rest = [squares_of_sum(found, routes) for found in shares.values()]

@@ -7,22 +7,11 @@ from torch import Tensor
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from steepest.gradnorm import kernels
+from steepest.gradnorm.convolution_costs import Costs, costs_of
 from steepest.gradnorm.outer import Outer, cancelled, gram_total
-from steepest.gradnorm.patches import Geometry, patch_gram, patches
+from steepest.gradnorm.patches import Geometry, patch_gram, patch_rows, patches
 from steepest.gradnorm.routes import Routes, chunks
 from steepest.gradnorm.shares import Share, sum_of_squares
-
-_COPY = 20
-"""A copied number costs as much as so many multiplications: copies are bound by memory."""
-
-_START = {"cpu": 4e6, "cuda": 1e8}
-"""To start a function for one sample alone costs as much as so many multiplications."""
-
-_VECTOR = 8
-"""Kernels for many groups at once are made for multiples of so many channels, or for one."""
-
-_DEPTHWISE = 10
-"""A multiplication of a kernel with one channel waits for memory as long as so many others."""
 
 _WEIGHT_GRADIENTS = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
@@ -44,15 +33,18 @@ class Convolved(Share):
     def squares(self, routes: Routes) -> Tensor:
         """Return squared norms [N]."""
         costs = self._costs(fused=routes.fused(self._x, self._g))
-        key = f"convolution {self._geometry} {list(self._x.shape[1:])} {list(self._g.shape[1:])}"
-        key = f"{key} {self._x.dtype} {self._x.device.type}"
-        scratch = {name: self._scratch(name) for name in costs}
-        route = routes.pick(key, costs, lambda name: self._by(name, routes), scratch)
+        route = routes.pick(self._key, costs, lambda name: self._by(name, routes), self._scratch)
         return self._by(route, routes)
+
+    def _key(self) -> str:
+        """Describe the layer for the clock."""
+        x, g = self._x, self._g
+        sizes = f"{self._geometry} {list(x.shape[1:])} {list(g.shape[1:])}"
+        return f"convolution {sizes} {x.dtype} {x.device.type}"
 
     def dense(self, rows: slice) -> Tensor:
         """Build gradients [n, *shape]."""
-        costs = self._costs_of_building()
+        costs = self._counted.of_building
         route = min(costs, key=costs.__getitem__)
         first, stop, _ = rows.indices(self.samples)
         if route == "vendor":
@@ -60,71 +52,22 @@ class Convolved(Share):
         parts = []
         for part in chunks(stop - first, self._scratch(route)):
             here = slice(first + part.start, first + part.stop)
-            together = route == "together"
-            parts.append(
-                self._together(here) if together else self._patches(here).dense(slice(None))
-            )
+            parts.append(self._together(here) if route == "together" else self._cut(here))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
+    @property
+    def _counted(self) -> Costs:
+        x, g = self._x, self._g
+        return costs_of(self._geometry, self.shape, x.shape, g.shape, x.dtype, x.device.type)
+
     def _costs(self, *, fused: bool) -> dict[str, float]:
-        """Count multiplications, and copies as some."""
-        groups, frames, positions, fan_in, fan_out = self._sizes()
-        if fused and groups == 1 and frames == 1:
-            taps, dtype = self._geometry.taps, self._x.dtype
-            by_gram = kernels.prefer_gram(positions, fan_in, fan_out, taps, dtype)
-            return {"fused": 1.0 + by_gram, "fused-gram": 2.0 - by_gram}
-        gradient = groups * frames * positions * fan_in * fan_out
-        gram = groups * (frames * positions) ** 2 * (fan_in + fan_out)
-        costs = self._costs_of_building()
-        costs["patches"] += min(0, gram - gradient)
-        if groups == 1 and frames == 1:
-            pixels, taps = self._pixels(), self._geometry.taps
-            costs["pixels"] = pixels**2 * self.shape[1] + positions**2 * (
-                fan_out + _COPY / 2 * taps
-            )
-        return costs
-
-    def _costs_of_building(self) -> dict[str, float]:
-        """Count what it takes to build the gradient of a sample."""
-        groups, frames, positions, fan_in, fan_out = self._sizes()
-        taps, start = self._geometry.taps, _START.get(self._x.device.type, 1e8)
-        gradient = groups * frames * positions * fan_in * fan_out
-        copies = 0 if taps == 1 else groups * fan_in * frames * positions
-        by_torch = gradient * (_DEPTHWISE if fan_in == taps and fan_out == 1 else 1)
-        costs: dict[str, float] = {
-            "patches": _COPY * copies + gradient,
-            "vendor": start + by_torch,
-        }
-        if self._fits_together():
-            # Its result is put into order once more.
-            costs["together"] = start / self.samples + by_torch + _COPY * self.shape.numel()
-        return costs
-
-    def _sizes(self) -> tuple[int, int, int, int, int]:
-        """Return groups, frames, positions, and what goes into and comes out of one position."""
-        groups, frames = self._geometry.groups, self._x.shape[1]
-        fan_in, fan_out = self.shape[1:].numel(), self.shape[0] // groups
-        return groups, frames, self._g.shape[3:].numel(), fan_in, fan_out
-
-    def _fits_together(self) -> bool:
-        """Say whether a call for all samples at once is made for so many channels in a group."""
-        channels, outputs = self.shape[1], self.shape[0] // self._geometry.groups
-        if self._x.device.type != "cpu":
-            return channels == outputs == 1
-        return channels == outputs == 1 or channels % _VECTOR == outputs % _VECTOR == 0
-
-    def _pixels(self) -> int:
-        sides = zip(self._x.shape[3:], self._geometry.padding, strict=True)
-        return torch.Size([size + sum(pair) for size, pair in sides]).numel()
+        """Return what each route costs."""
+        counted = self._counted
+        return (counted.of_kernels if fused else {}) or counted.of_squares
 
     def _scratch(self, route: str) -> int:
         """Return how many numbers a route writes down for one sample."""
-        positions, frames = self._g.shape[3:].numel(), self._x.shape[1]
-        if route == "patches":
-            return self.shape[1:].numel() * self._geometry.groups * positions * frames
-        if route == "together":
-            return self.shape.numel() + self._x[0].numel() + self._g[0].numel()
-        return self._pixels() ** 2 if route == "pixels" else 0
+        return self._counted.scratch(route)
 
     def _by(self, route: str, routes: Routes) -> Tensor:
         if route.startswith("fused"):
@@ -140,7 +83,7 @@ class Convolved(Share):
             else:
                 x, g = self._x[rows, 0], self._g[rows, 0]
                 parts.append(_pixel_squares(self._geometry, self._geometry.pad(x), g, routes))
-        return torch.cat(parts)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _one(self, sample: int) -> Tensor:
         """Build one sample's gradient by torch's own function."""
@@ -166,10 +109,25 @@ class Convolved(Share):
         )
         return built
 
+    def _by_rows(self) -> bool:
+        """Say whether patches are cut with the channels last."""
+        return self._geometry.groups == 1 and self._x.device.type == "cpu"
+
+    def _cut(self, rows: slice) -> Tensor:
+        """Build gradients [n, *shape] from patches."""
+        built = self._patches(rows).dense(slice(None))
+        return built.movedim(-1, 2).contiguous() if self._by_rows() else built
+
     def _patches(self, rows: slice) -> Outer:
         x, g = self._x[rows], self._g[rows]
         samples, frames, groups = len(x), x.shape[1], self._geometry.groups
         out = g.shape[3:]
+        if self._by_rows():
+            # [N, 1, F · T, K] and [N, 1, F · T, O]: frames are more positions.
+            cut = patch_rows(self._geometry, x.flatten(0, 1), out)
+            y = g.flatten(3).transpose(1, 2).flatten(2).transpose(1, 2)
+            shape = torch.Size([self.shape[0], *self.shape[2:], self.shape[1]])
+            return Outer(cut.view(samples, 1, -1, cut.shape[2]), y[:, None], shape)
         cut = patches(self._geometry, self._geometry.pad(x.flatten(0, 1)), out)
         cut = cut.reshape(samples, frames, *cut.shape[1:]).transpose(3, 4)
         # [N, F, G, T, K] and [N, F, G, T, O]: frames are more positions.

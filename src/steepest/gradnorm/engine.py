@@ -159,9 +159,9 @@ class Engine:
                 if not wrong:
                     break
                 self.distrust(wrong)
-            slow = [p for p in self._parameters.values() if p in known.slow()]
-            if slow:
-                for squares, more in zip(found, self._by_loop(inputs, losses, slow), strict=True):
+            if slow := self.named(known.slow()):
+                alone = squares_one_by_one(self.restored_call, inputs, losses, slow)
+                for squares, more in zip(found, alone, strict=True):
                     squares.update(more)
             self._changes_buffers |= buffers.changed()
         total = batches.count(inputs)
@@ -220,13 +220,8 @@ class Engine:
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Prepare for ``traceable``; what it does is then recorded, not measured by a clock."""
-        timed, self.routes.clock = self.routes.clock, None
-        self.routes.traced = True
-        try:
-            with self._measuring():
-                yield
-        finally:
-            self.routes.clock, self.routes.traced = timed, False
+        with self.routes.tracing(), self._measuring():
+            yield
 
     def traceable(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor], Tensor]:
         """Measure a batch by operations alone that do not depend on its values.
@@ -270,8 +265,8 @@ class Engine:
     def columns(self, squares: Squares, total: int) -> Tensor:
         """Return a table of squared norms [N, P], zero where nothing was found."""
         zero = torch.zeros(total, dtype=torch.float64, device=self.device)
-        table = [squares[p].double() if p in squares else zero for p in self._parameters.values()]
-        return torch.stack([column.to(self.device) for column in table], dim=1)
+        found = (squares.get(p, zero) for p in self._parameters.values())
+        return torch.stack([column.to(zero) for column in found], dim=1)
 
     def _doubtful(self) -> bool:
         """Say whether sums cancelled somewhere, and take another route there from now on."""
@@ -283,12 +278,6 @@ class Engine:
         again = bool(places - self.routes.careful)
         self.routes.careful |= places
         return again
-
-    def _by_loop(
-        self, inputs: Inputs, losses: RowLosses, slow: list[nn.Parameter]
-    ) -> list[Squares]:
-        """Measure some parameters one sample at a time, through autograd alone."""
-        return squares_one_by_one(self.restored_call, inputs, losses, self.named(slow))
 
     def restored_call(self, inputs: Inputs) -> Any:  # noqa: ANN401
         """Run the model, and put back the attributes that it sets on its way."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import InputError, ModelError, NonFiniteError, SteepestError
+from steepest.errors import InputError, ModelError, NonFiniteError, SteepestError, in_one_line
 from steepest.memory import is_out_of_memory
 from steepest.seeds import SampleId
 
@@ -34,9 +34,8 @@ def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401 - a model ret
         if is_out_of_memory(error):
             raise
         shapes = ", ".join(f"{list(t.shape)} {t.dtype}" for t in tensors_of(inputs))
-        reason = (str(error).strip() or "no message").splitlines()[0]
         raise ModelError(
-            f"the model failed on inputs {shapes} ({type(error).__name__}: {reason}): "
+            f"the model failed on inputs {shapes} ({in_one_line(error)}): "
             "give it what it was trained on"
         ) from error
 

@@ -44,6 +44,8 @@ class Layout:
         Returns:
             [N, ..., outer · inner, ...]: one dimension more, the others in their order.
         """
+        if self.dim == 0 and self.repeats == 1 and len(tensor) == samples:
+            return tensor.unsqueeze(1)  # Most often they are, and it takes no more.
         split = self._split(tensor, samples)
         return split.movedim(self.dim + 1, 0).flatten(self.dim + 1, self.dim + 2)
 

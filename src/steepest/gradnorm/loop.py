@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import ModelError, SteepestError
+from steepest.errors import ModelError, SteepestError, in_one_line
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import RowLosses
@@ -90,8 +90,7 @@ def _explained(error: Exception, names: list[str]) -> Exception:
             f"the model overwrites in place what the gradient of {', '.join(names[:3])} needs: "
             "use the out-of-place form of that operation"
         )
-    reason = (str(error).strip() or "no message").splitlines()[0]
     return ModelError(
-        f"the model's backward pass failed ({type(error).__name__}: {reason}): its gradients must "
+        f"the model's backward pass failed ({in_one_line(error)}): its gradients must "
         "exist before their norms can"
     )

@@ -112,8 +112,9 @@ class GradientNorms:
         if targets is not None and not isinstance(targets, Tensor):
             raise InputError(f"targets must be a tensor, not {type(targets).__name__}")
         total = batches.count(inputs)
-        finite = batches.are_finite(inputs)
-        if finite.device.type == "cpu":
+        on_cpu = all(tensor.device.type == "cpu" for tensor in batches.tensors_of(inputs))
+        finite = None if on_cpu else batches.are_finite(inputs)
+        if on_cpu:
             batches.check_finite(inputs)
         if targets is not None:
             targets = batches.cut_off(targets)
@@ -126,8 +127,9 @@ class GradientNorms:
         # Half precision would overflow, and tie samples that differ.
         dtype = torch.promote_types(self.engine.dtype, torch.float32)
         result = combine(squares, self._norm).to(dtype)
+        fine = torch.isfinite(result).all()
         # A GPU is waited for once.
-        if not bool(torch.isfinite(result).all().logical_and(finite.to(result.device))):
+        if not bool(fine if finite is None else fine.logical_and(finite.to(result.device))):
             batches.check_finite(inputs)
             raise NonFiniteError("a gradient is NaN or infinite: look at the model's outputs")
         return result

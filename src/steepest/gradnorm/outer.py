@@ -47,10 +47,13 @@ class Outer(Share):
         if groups == 1 and routes.fused(a, g):
             gram = kernels.prefer_gram(positions, fan_in, fan_out, 1, a.dtype)
             costs = {"fused": 1.0 + gram, "fused-gram": 2.0 - gram}
-        key = f"outer {groups} {positions} {fan_in} {fan_out} {a.dtype} {a.device.type}"
-        scratch = {name: self._scratch(name) for name in costs}
-        route = routes.pick(key, costs, lambda name: self._by(name, routes), scratch)
+        route = routes.pick(self._key, costs, lambda name: self._by(name, routes), self._scratch)
         return self._by(route, routes)
+
+    def _key(self) -> str:
+        """Describe the layer for the clock."""
+        sizes = *self._a.shape[1:], self._g.shape[3]
+        return f"outer {' '.join(map(str, sizes))} {self._a.dtype} {self._a.device.type}"
 
     def dense(self, rows: slice) -> Tensor:
         """Build gradients [n, *shape]."""
@@ -90,7 +93,7 @@ class Outer(Share):
                 parts.append(gram_total(_grams, x, y, routes))
             else:
                 parts.append(sum_of_squares(y.transpose(2, 3) @ x))
-        return torch.cat(parts)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _grams(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:

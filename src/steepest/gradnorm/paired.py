@@ -36,10 +36,16 @@ class Paired(Share):
             "instantiate": positions * self.shape.numel(),
             "gram": positions**2 * sum(self.shape),
         }
-        key = f"paired {positions} {list(self.shape)} {self._a.dtype} {self._a.device.type}"
         scratch = {"instantiate": self._width(), "gram": positions**2}
-        route = routes.pick(key, costs, lambda name: self._by(name, routes), scratch)
+        route = routes.pick(
+            self._key, costs, lambda name: self._by(name, routes), scratch.__getitem__
+        )
         return self._by(route, routes)
+
+    def _key(self) -> str:
+        """Describe the layer for the clock."""
+        kind = f"{self._a.dtype} {self._a.device.type}"
+        return f"paired {self._a.shape[1]} {list(self.shape)} {kind}"
 
     def dense(self, rows: slice) -> Tensor:
         """Build gradients [n, *shape]."""

@@ -84,6 +84,29 @@ def patches(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
     return x.reshape(len(x), geometry.groups, width, out.numel())
 
 
+def patch_rows(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
+    """Cut an input into patches, the channels of each tap side by side.
+
+    What lies side by side is copied in longer runs than ``patches`` finds.
+
+    Args:
+        geometry: How the kernel moves, with one group.
+        x: The input [N, C, *S], not padded.
+        out: The spatial shape of the output, T positions in all.
+
+    Returns:
+        [N, T, K] for K = taps · C; the order of ``weight.movedim(1, -1).flatten(1)``.
+    """
+    sides = [side for pair in reversed(geometry.padding) for side in pair]
+    x = x.movedim(1, -1)
+    x = (F.pad(x, (0, 0, *sides)) if any(sides) else x).contiguous()
+    samples, *steps, one = x.stride()
+    moves = [move * step for move, step in zip(geometry.stride, steps, strict=True)]
+    taps = [gap * step for gap, step in zip(geometry.dilation, steps, strict=True)]
+    sizes = (len(x), *out, *geometry.kernel, x.shape[-1])
+    return x.as_strided(sizes, (samples, *moves, *taps, one)).reshape(len(x), out.numel(), -1)
+
+
 def patch_gram(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
     """Return the inner products of all pairs of patches without cutting any.
 

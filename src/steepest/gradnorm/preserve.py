@@ -16,25 +16,40 @@ def preserved(model: nn.Module) -> Iterator[None]:
     Gradients are never accumulated here (``torch.autograd.grad`` is used throughout), and hooks
     are removed by those who add them.
     """
+    modes = [(module, module.training) for module in model.modules()]
     renormed = [
-        module.weight for module in model.modules()
+        module.weight for module, _ in modes
         if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None
     ]  # fmt: skip
     weights = [(weight, weight.detach().clone()) for weight in renormed]
-    modes = {module: module.training for module in model.modules()}
-    flags = {p: p.requires_grad for p in model.parameters()}
-    devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
-    with torch.random.fork_rng(devices=sorted(devices, key=str)):
+    flags = [(p, p.requires_grad) for p in model.parameters()]
+    with _same_draws({p.device for p, _ in flags if p.is_cuda}):
         try:
             yield
         finally:
-            for module, training in modes.items():
-                module.training = training
-            for parameter, flag in flags.items():
-                parameter.requires_grad_(flag)
+            for module, training in modes:
+                if module.training != training:
+                    module.training = training
+            for parameter, flag in flags:
+                if parameter.requires_grad != flag:
+                    parameter.requires_grad_(flag)
             with torch.no_grad():
                 for weight, values in weights:
                     weight.copy_(values)
+
+
+@contextmanager
+def _same_draws(devices: set[torch.device]) -> Iterator[None]:
+    """Put back the random state of the host and of some GPUs."""
+    if devices:
+        with torch.random.fork_rng(devices=sorted(devices, key=str)):
+            yield
+        return
+    state = torch.get_rng_state()  # The host's alone: to ask for other devices takes far longer.
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
 
 
 class Buffers:

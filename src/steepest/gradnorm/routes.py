@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 from torch import Tensor
@@ -54,29 +55,39 @@ class Routes:
         self.doubts: dict[int, Tensor] = {}
         self.careful: set[int] = set()
 
+    @contextmanager
+    def tracing(self) -> Iterator[None]:
+        """Take what happens for recorded, and measured by no clock."""
+        timed, self.clock, self.traced = self.clock, None, True
+        try:
+            yield
+        finally:
+            self.clock, self.traced = timed, False
+
     def pick(
         self,
-        key: str,
+        key: Callable[[], str],
         costs: Mapping[str, float],
         run: Callable[[str], Tensor] | None = None,
-        scratch: Mapping[str, int] | None = None,
+        scratch: Callable[[str], int] | None = None,
     ) -> str:
         """Return the name of the route to take.
 
         Args:
-            key: Describes the layer, its shapes, precision and device.
+            key: Describes the layer, its shapes, precision and device, for the clock.
             costs: What each route costs; the unit does not matter.
             run: Takes a route, for the clock.
-            scratch: The numbers that a route writes down for one sample; none if left out.
+            scratch: Tells the numbers that a route writes down for one sample; none if left out.
         """
-        allowed = dict(costs)
+        allowed = costs
         if self.place in self.careful and len(costs.keys() - GRAM_ROUTES):
             allowed = {name: cost for name, cost in costs.items() if name not in GRAM_ROUTES}
         route = min(allowed, key=allowed.__getitem__)
         if self.clock is not None and run is not None:
-            tried, measured = _worth_a_try(allowed, scratch or {}), run
+            sizes = {} if scratch is None else {name: scratch(name) for name in allowed}
+            tried, measured = _worth_a_try(allowed, sizes), run
             if len(tried) > 1:
-                route = self.clock.fastest(key, {n: lambda n=n: measured(n) for n in tried})  # type: ignore[misc]
+                route = self.clock.fastest(key(), {n: lambda n=n: measured(n) for n in tried})  # type: ignore[misc]
             else:
                 (route,) = tried
         self.note(route)

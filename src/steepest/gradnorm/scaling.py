@@ -79,6 +79,7 @@ def _size_of_gradient(values: Tensor, logits: Tensor) -> Tensor | None:
         gradient: Tensor | None = found
         if gradient is None:
             return None
-        here = gradient.reshape(len(gradient), -1).abs().amax(1).double() * 2.0**-step
+        here = gradient.reshape(len(gradient), -1).abs().amax(1).double()
+        here = here * 2.0**-step if step else here
         size = here if size is None else torch.where(size == 0, here, size)
     return size

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from steepest.gradnorm.calls import Arguments
 from steepest.gradnorm.layout import Layout, find_layouts
 from steepest.gradnorm.orders import Move
 from steepest.gradnorm.rules import Rule
@@ -149,4 +150,4 @@ def is_planned(
     """Say whether a call is the one that was expected at its place."""
     if step.function != func or step.roots != {r for source in found for r in source.roots()}:
         return False
-    return step.kind != "derived" or step.given == shapes_of((args, kwargs))
+    return step.kind != "derived" or step.given == Arguments(args, kwargs).shapes()

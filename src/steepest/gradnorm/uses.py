@@ -151,8 +151,8 @@ class Use:
             raise NotImplementedError
         g = _computable(self.gradients[0])
         values = [_like(v, g) for v in self._values]
-        names = rule.bind(*self._arguments.rebuild(values))
-        at = rule.bind(*self._arguments.rebuild(list(self._sources_at)))
+        names = self._arguments.named(rule.arguments, values)
+        at = self._arguments.named(rule.arguments, self._sources_at)
         wanted = {name: s for name, s in at.items() if isinstance(s, Source)}
         if set(map(id, wanted.values())) != set(map(id, self.sources)):
             raise NotImplementedError  # A parameter within a list.
@@ -235,6 +235,6 @@ def _computable(gradient: Tensor) -> Tensor:
 
 
 def _like(value: Any, gradient: Tensor) -> Any:  # noqa: ANN401
-    if isinstance(value, Tensor) and value.is_floating_point():
-        return value.to(gradient.dtype)
-    return value
+    if not isinstance(value, Tensor) or value.dtype == gradient.dtype:
+        return value
+    return value.to(gradient.dtype) if value.is_floating_point() else value

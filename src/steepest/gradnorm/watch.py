@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from steepest.gradnorm.anchors import Anchors
-from steepest.gradnorm.calls import is_in_place, opened, transforms_active
+from steepest.gradnorm.calls import Arguments, is_in_place, opened, transforms_active
 from steepest.gradnorm.orders import Orders
 from steepest.gradnorm.origins import Origins
 from steepest.gradnorm.reach import Reach, depends_on
@@ -82,7 +82,7 @@ class Watch(TorchFunctionMode):
         self._origins = Origins(data, [*known.parameters(), *known.buffers()])
         self.orders = Orders(self._origins, samples, recording=plan is None)
         self._reach = Reach()
-        for source in self._by_id.values():
+        for source in self._by_id.values() if plan is None else ():
             self._reach.add(source.tensor)
         self._anchors = Anchors(self._reach, recording=plan is None)
         self.steps: list[Step] = []
@@ -178,7 +178,7 @@ class Watch(TorchFunctionMode):
         place = len(self.steps)
         kind = self._kinds.get(place)
         roots = {root for source in found for root in source.roots()}
-        given = shapes_of((args, kwargs))
+        given = Arguments(args, kwargs).shapes()
         step = Step(func, kind or "use", roots, given)
         self.steps.append(step)
         if kind is None and not self._origins.stem_from_data((args, kwargs)):
@@ -254,7 +254,8 @@ class Watch(TorchFunctionMode):
             tensor = value.detach().requires_grad_()
             source = Source(tensor, None, value, found, func, place)
             self._by_id[id(tensor)] = source
-            self._reach.add(tensor)
+            if self._plan is None:
+                self._reach.add(tensor)
             return tensor
 
         return pytree.tree_map(leaf, result)

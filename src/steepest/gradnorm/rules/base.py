@@ -65,10 +65,6 @@ class Rule:
     arguments: tuple[str, ...]
     samples: SamplesAt
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Name the arguments of a call."""
-        return dict(zip(self.arguments, args, strict=False)) | dict(kwargs)
-
 
 RULES: dict[Callable[..., Any], Rule] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from steepest.gradnorm.convolved import Convolved
 from steepest.gradnorm.patches import Geometry
 from steepest.gradnorm.rules.base import Call, rule
 from steepest.gradnorm.shares import Dense, Share
+
+Amount = int | tuple[int, ...]
+"""The same for every dimension, or one for each."""
 
 
 @rule(
@@ -37,13 +41,11 @@ def _shares(
 ) -> dict[str, Share]:
     """Return what a call adds; ``roles`` says what the kernel moves over, and what comes out."""
     weight: Tensor = call["weight"]
-    kernel = tuple(weight.shape[2:])
-    dilation = _each(call.get("dilation", 1), len(kernel))
-    geometry = Geometry(
-        kernel,
-        _each(call.get("stride", 1), len(kernel)),
-        dilation,
-        _padding(call.get("padding", 0), kernel, dilation),
+    geometry = _geometry(
+        tuple(weight.shape[2:]),
+        _plain(call.get("stride", 1)),
+        _plain(call.get("dilation", 1)),
+        _plain(call.get("padding", 0)),
         call.get("groups", 1),
     )
     g = call.samples_first(g)
@@ -54,6 +56,23 @@ def _shares(
     if "bias" in call.wanted:
         shares["bias"] = _bias(g)
     return shares
+
+
+@lru_cache
+def _geometry(
+    kernel: tuple[int, ...],
+    stride: Amount,
+    dilation: Amount,
+    padding: Amount | str,
+    groups: int,
+) -> Geometry:
+    gaps = _each(dilation, len(kernel))
+    sides = _padding(padding, kernel, gaps)
+    return Geometry(kernel, _each(stride, len(kernel)), gaps, sides, groups)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a number, several or a word
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _bias(g: Tensor) -> Share:

@@ -124,10 +124,12 @@ def _channel_sums(
     """
     shape = x.shape[:2]
     row = (1, shape.numel(), -1)
-    mean, var = (tensor.expand(shape).flatten() for tensor in (mean, var))
-    _, products, sums = torch.ops.aten.native_batch_norm_backward(
-        g.view(row), x.view(row), None, mean, var, None, None, False, eps, [False, True, True]
-    )
+    if mean.ndim == 1:
+        mean, var = mean.repeat(shape[0]), var.repeat(shape[0])
+    _, products, sums = torch.ops.aten.native_batch_norm_backward.default(
+        g.view(row), x.view(row), None, mean.flatten(), var.flatten(), None, None, False, eps,
+        [False, True, True],
+    )  # fmt: skip
     return products.view(shape), sums.view(shape)
 
 
