@@ -29,7 +29,6 @@ def sealed():
         lambda s: np.add(s, 1),
         lambda s: torch.zeros(3) + s,
         lambda s: torch.zeros(3).index_select(0, s),
-        torch.stack,
         lambda s: torch.eye(3)[s],
     ],
 )
@@ -38,10 +37,11 @@ def test_every_way_round_unseal_is_refused(sealed, read):
         read(sealed)
 
 
-@pytest.mark.parametrize("convert", [torch.tensor, torch.as_tensor, torch.LongTensor])
+@pytest.mark.parametrize("convert", [torch.tensor, torch.as_tensor, torch.LongTensor, torch.stack])
 def test_torch_cannot_convert_sealed_labels(sealed, convert):
-    # torch replaces the error of an item by its own; what counts is that no label comes out.
-    with pytest.raises((HiddenLabelError, ValueError, RuntimeError)):
+    # torch may refuse before it asks for an item, or replace that error by its own; what counts
+    # is that no label comes out.
+    with pytest.raises((HiddenLabelError, TypeError, ValueError, RuntimeError)):
         convert(sealed)
 
 

@@ -48,9 +48,11 @@ def test_heights_and_clusters_are_those_of_scipy(seed):
     rows = draw(120, seed)
     tree, theirs = average_linkage(rows), linkage(rows, "average")
     np.testing.assert_allclose(np.sort(tree.heights), theirs[:, 2], rtol=1e-9)
-    for count in (1, 2, 9, 60, 120):
+    # SciPy 1.12 finds no more than 118 of 120.
+    for count in (1, 2, 9, 60, 118):
         wanted = fcluster(theirs, count, "maxclust")
         assert partition(cut(tree, clusters=count)) == partition(wanted)
+    assert len(partition(cut(tree, clusters=120))) == 120
 
 
 def test_a_weight_stands_for_so_many_equal_rows():

@@ -6,6 +6,7 @@ import io
 import sqlite3
 import tempfile
 import zipfile
+from contextlib import closing
 
 import pytest
 from drawn_shapes import SHAPES, draw_shapes
@@ -33,8 +34,8 @@ def test_a_copy_holds_every_answer_although_the_file_alone_does_not(photos, tmp_
         assert not list(project.folder.glob(".steepest-*"))
         assert "/export/sqlite" in client.get("/files").text
     (tmp_path / "bare.sqlite").write_bytes(bare)
-    with pytest.raises(sqlite3.Error):
-        sqlite3.connect(tmp_path / "bare.sqlite").execute("SELECT * FROM answers")
+    with closing(sqlite3.connect(tmp_path / "bare.sqlite")) as lone, pytest.raises(sqlite3.Error):
+        lone.execute("SELECT * FROM answers")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / FILE_NAME).write_bytes(copy.content)
