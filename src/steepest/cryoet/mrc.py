@@ -80,6 +80,8 @@ def _read(path: Path) -> tuple[npt.NDArray[np.float64], float]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            # NumPy deprecates what mrcfile does; that says nothing of the file.
+            warnings.simplefilter("ignore", DeprecationWarning)
             with mrcfile.open(path, mode="r") as file:
                 data = np.array(file.data, dtype=np.float64)
                 sides = [float(file.voxel_size[axis]) for axis in "xyz"]
