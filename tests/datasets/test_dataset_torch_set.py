@@ -231,7 +231,15 @@ def test_several_labels_each(kind):
         from_torch(train, train, workers=0)
 
 
-@pytest.mark.parametrize("form", [Image.fromarray, torch.from_numpy, lambda a: a.astype(np.int64)])
+@pytest.mark.parametrize(
+    "form",
+    [
+        Image.fromarray,
+        torch.from_numpy,
+        lambda a: a.astype(np.int64),
+        lambda a: a.astype(np.uint16),
+    ],
+)
 def test_label_maps(form):
     maps = [noise(10, 14, n, channels=1) % 3 for n in range(4)]
     train = Items(photos(4), [form(m) for m in maps])
@@ -250,12 +258,33 @@ def test_label_maps(form):
         (np.full((4, 4), -1), "outside 0..255"),
         (np.zeros((4, 4)), "not bytes"),
         (Image.fromarray(noise(4, 4)), "RGB pixels"),
+        (np.zeros((4, 4), np.uint8), r"label maps are \[4, 4\] for images of \[10, 14\]"),
     ],
 )
 def test_label_maps_of_another_kind_are_refused(label, message):
     items = Items(photos(1), [label])
     with pytest.raises(DataError, match=message):
         from_torch(items, items, classes="ab", task="segmentation", workers=0)
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (np.full((10, 14), 2, np.uint8), "sample 1: its label map says class 2, .* 0 to 1, and"),
+        (Image.fromarray(noise(10, 14)), "sample 1: a label map has RGB pixels"),
+    ],
+)
+def test_a_label_map_that_cannot_be_used_is_named(label, message):
+    items = Items(photos(2), [np.full((10, 14), 255, np.uint8), label])
+    data = from_torch(items, items, classes="ab", task="segmentation", workers=0)
+    with pytest.raises(DataError, match=message):
+        data.test_labels[:]
+
+
+def test_volumes_have_label_maps_of_their_own_size():
+    items = Items([torch.zeros(1, 2, 4, 6)] * 2, [torch.ones(2, 4, 6, dtype=torch.uint8)] * 2)
+    data = from_torch(items, items, classes="ab", task="segmentation", workers=0)
+    assert data.test_labels.shape == (2, 2, 4, 6)
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,8 @@ def test_an_array_mapped_from_disk_is_neither_copied_nor_written(tmp_path):
         ({"layout": "channel-first"}, UnknownNameError, "did you mean 'channels-first'"),
         ({"labels": LABELS / 2}, DataError, "labels are torch.float64"),
         ({"labels": LABELS > 0}, DataError, r"labels are torch.bool of shape \[6\]"),
+        ({"labels": np.eye(6, 3)}, DataError, "numbers 0 and 1: give labels == 1"),
+        ({"labels": np.eye(6, 3, 1) - np.eye(6, 3)}, DataError, "label 0 of sample 0 is -1.0"),
         ({"labels": LABELS[:, None]}, DataError, r"shape \[6, 1\]; give classes int64 \[N\]"),
         ({"labels": LABELS - 1}, DataError, "a label is -1; number the classes from 0 on"),
         ({"labels": LABELS[:5]}, DataError, "6 training images for 5 labels"),

@@ -17,7 +17,7 @@ from steepest.scoring.probabilities import FirstLook, look_like_probabilities
 from steepest.tasks import MultiLabel
 
 POOL = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
-SAID = "the outputs look like probabilities: return logits (before softmax)"
+SAID = "the outputs look like probabilities: return logits (before softmax or sigmoid)"
 
 
 def head(classes=3):
@@ -77,13 +77,19 @@ def test_random_picks_ask_no_model_and_say_nothing():
     assert not told_by(lambda: steepest.select(softened(), POOL, 3, "random"))
 
 
-def test_several_labels_and_label_maps_are_left_alone():
-    several = nn.Sequential(head(2), nn.Softmax(1))
-    task = MultiLabel(classes=2)
-    assert not told_by(lambda: steepest.select(several, POOL, 3, "entropy", task=task))
+@pytest.mark.parametrize(("ending", "warnings"), [(nn.Identity(), 0), (nn.Sigmoid(), 1)])
+def test_several_labels_behind_a_sigmoid_are_seen(ending, warnings):
+    several = nn.Sequential(head(3), ending)
+    task = MultiLabel(classes=3)
+    told = told_by(lambda: steepest.select(several, POOL, 3, "entropy", task=task))
+    assert len(told) == warnings
+
+
+@pytest.mark.parametrize(("ending", "warnings"), [(nn.LogSoftmax(1), 0), (nn.Softmax(1), 1)])
+def test_label_maps_behind_a_softmax_are_seen(ending, warnings):
     images = torch.randn(6, 2, 4, 4, generator=torch.Generator().manual_seed(0))
-    dense = nn.Sequential(nn.Conv2d(2, 3, 1), nn.Softmax(1))
-    assert not told_by(lambda: steepest.select(dense, images, 3, "entropy"))
+    dense = nn.Sequential(nn.Conv2d(2, 3, 1), ending)
+    assert len(told_by(lambda: steepest.select(dense, images, 3, "entropy"))) == warnings
 
 
 def test_a_model_is_left_as_found_when_the_warning_is_an_error():
@@ -111,9 +117,12 @@ def test_rows_count_that_sum_to_one_without_a_negative_number(rows, expected):
     assert look_like_probabilities(torch.tensor(rows)) is expected
 
 
-def test_no_rows_and_many_positions_are_no_probabilities():
+def test_no_rows_and_few_logits_of_presence_are_no_probabilities():
     assert not look_like_probabilities(torch.empty(0, 3))
-    assert not look_like_probabilities(torch.full((2, 2, 5), 0.5))
+    presence = torch.stack([torch.zeros(16, 2), torch.full((16, 2), 0.5)], dim=1)
+    assert look_like_probabilities(presence)
+    assert not look_like_probabilities(presence[:15])
+    assert not look_like_probabilities(2.5 * presence)
 
 
 @given(st.integers(1, 50), st.integers(2, 1000), st.integers(0, 9))

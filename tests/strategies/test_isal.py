@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import steepest
-from steepest.errors import InputError, NonFiniteError, UnknownNameError
+from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.influence import hold_out
 from steepest.scoring.looking import Looking, looking_at
 from steepest.scoring.samples import as_samples
@@ -257,6 +257,16 @@ def test_a_model_of_vectors_alone_is_refused_before_a_run():
         pytest.raises(InputError, match="no trainable parameter takes part"),
     ):
         create("isal").check(view)
+
+
+def test_the_last_layer_of_a_model_of_label_maps_is_refused_before_a_run():
+    chosen = create("isal", {"solver": "last-layer"})
+    pair = as_samples(torch.zeros(2, 2, 4, 4))
+    with (
+        looking_at(nn.Conv2d(2, 3, 1), pair, chosen, Looking(progress=False)) as view,
+        pytest.raises(ModelError, match="use solver='cg'"),
+    ):
+        chosen.check(view)
 
 
 def test_a_prediction_that_is_not_finite_is_named():

@@ -111,8 +111,27 @@ def to_labels(labels: Array) -> Tensor:
         if tensor.numel() and not 0 <= int(tensor.min()) <= int(tensor.max()) <= 255:
             raise DataError("label maps must hold 0..255, with 255 where no class is known")
         tensor = tensor.to(torch.uint8)
+    elif tensor.ndim == 2 and tensor.dtype != torch.bool and tensor.shape[1] > 1:
+        _refuse_numbers(tensor)
     check_kind(tensor)
     return tensor
+
+
+def _refuse_numbers(rows: Tensor) -> None:
+    """Say what to do with numbers [N, K] where yes and no belong.
+
+    Raises:
+        DataError: If they are 0, 1 and what may stand for a label that is not known.
+    """
+    unknown = ~((rows == 0) | (rows == 1))
+    if not bool(unknown.any()):
+        raise DataError(f"labels [N, {rows.shape[1]}] are the numbers 0 and 1: give labels == 1")
+    if bool(((rows == -1) | rows.isnan() | ~unknown).all()):
+        row, column = unknown.nonzero()[0].tolist()
+        raise DataError(
+            f"label {column} of sample {row} is {rows[row, column].item()}: whether a class is "
+            "there must be known of every class, so leave such samples out"
+        )
 
 
 def measure_channels(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:

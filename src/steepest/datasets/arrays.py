@@ -23,6 +23,7 @@ from steepest.errors import DataError, InputError, SteepestWarning
 from steepest.seeds import keyed_uniform
 
 _IGNORED = 255
+_LOOKED_AT_ONCE = 64
 _TASKS = {torch.int64: "classification", torch.uint8: "segmentation", torch.bool: "multi-label"}
 
 
@@ -148,6 +149,22 @@ def _check_parts(train: Part, test: Part, name: str) -> None:
                 f"{name}: label maps of {list(labels.shape[1:])} for images of "
                 f"{list(images.shape[2:])}"
             )
+    if train[1].dtype == torch.uint8 and _are_black_and_white(train[1], test[1]):
+        raise DataError(
+            f"{name}: label maps hold 0 and {_IGNORED} alone, and {_IGNORED} is where no class is "
+            f"known: give 1 instead, if {_IGNORED} is meant to be a class"
+        )
+
+
+def _are_black_and_white(*maps: Tensor) -> bool:
+    """Say whether label maps hold 0 and 255, and nothing else."""
+    black = white = False
+    for part in (part for whole in maps for part in torch.split(whole, _LOOKED_AT_ONCE)):
+        zero, ignored = part == 0, part == _IGNORED
+        if not bool((zero | ignored).all()):
+            return False
+        black, white = black or bool(zero.any()), white or bool(ignored.any())
+    return black and white
 
 
 def _to_row(values: Sequence[float] | Array, name: str) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from steepest.datasets.image_view import centre_box, see
 from steepest.datasets.pixels import to_eight_bits
+from steepest.datasets.scene import IGNORED
 from steepest.errors import DataError, SteepestError, in_one_line
 from steepest.seeds import derive
 
@@ -57,17 +58,35 @@ class ItemReader:
 
 
 class ItemMapReader:
-    """Reads the label maps of a map-style data set, uint8 [H, W], just as their images are."""
+    """Reads the label maps of a map-style data set, uint8 [H, W], just as their images are.
 
-    def __init__(self, items: Items, plain: Items, *, draws: int) -> None:
+    Args:
+        items: The data set; an item is (image, label map).
+        plain: The same samples without random changes.
+        draws: As for the images.
+        classes: The number of classes.
+    """
+
+    def __init__(self, items: Items, plain: Items, *, draws: int, classes: int) -> None:
         self.draws = draws
         self._items = items
         self._plain = plain
+        self._classes = classes
 
     def __call__(self, row: int, draw: Tensor | None) -> Tensor:
         """Read one label map; the draw [1] decides whatever the data set does at random."""
         _, label = read_item(self._plain if draw is None else self._items, row, draw)
-        return to_map(label)
+        try:
+            found = to_map(label)
+        except DataError as error:
+            raise DataError(f"sample {row}: {error}") from error
+        wrong = found[(found >= self._classes) & (found != IGNORED)]
+        if len(wrong):
+            raise DataError(
+                f"sample {row}: its label map says class {int(wrong[0])}, but the classes are 0 to "
+                f"{self._classes - 1}, and {IGNORED} where none is known"
+            )
+        return found
 
 
 def read_item(items: Items, row: int, draw: Tensor | None = None) -> tuple[Given, Given]:
@@ -163,7 +182,7 @@ def _resize(pixels: Tensor, size: int) -> Tensor:
 
 
 def to_map(label: Given) -> Tensor:
-    """Return a label map as uint8 [H, W].
+    """Return a label map as uint8 [H, W], or [D, H, W] of a volume.
 
     Raises:
         DataError: If it is something else.
@@ -174,8 +193,10 @@ def to_map(label: Given) -> Tensor:
         label = np.array(label, dtype=np.uint8)
     values = torch.as_tensor(label)
     values = values[0] if values.ndim == 3 and values.shape[0] == 1 else values
-    if values.ndim != 2 or values.is_floating_point():
+    if values.ndim not in (2, 3) or values.is_floating_point():
         raise DataError(f"a label map is {values.dtype} {list(values.shape)}, not bytes [H, W]")
+    # Wide bytes, as 16-bit files have them, cannot be compared by torch as they are.
+    values = values if values.dtype == torch.uint8 else values.long()
     if values.dtype != torch.uint8 and (int(values.min()) < 0 or int(values.max()) > 255):
         raise DataError("a label map holds numbers outside 0..255; use 255 for pixels to ignore")
     return values.to(torch.uint8).contiguous()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from steepest.datasets.file_table import FileTable
 from steepest.datasets.image_view import decoding
+from steepest.datasets.pixels import refuse_wide_pixels, to_eight_bits
 from steepest.errors import DataError
 
 IGNORED = 255
@@ -83,7 +84,8 @@ class SceneReader:
 
         path = self._files.images.path(row)
         with decoding(path), Image.open(path) as image:
-            pixels = np.asarray(image.convert("RGB"))
+            refuse_wide_pixels(image)
+            pixels = np.asarray(to_eight_bits(image).convert("RGB"))
         if self._crop is None:
             _check_size(path, pixels.shape[:2], self._whole)
         else:
@@ -117,7 +119,7 @@ class MapReader:
             DataError: If the file is damaged or gone, holds what is no label, or is not of the
                 size of its image.
         """
-        labels = self._read_labels(row)
+        labels = self.read_labels(row)
         _check_size(self._files.map_path(row), labels.shape, self._size_of_image(row))
         if self._crop is None:
             _check_size(self._files.map_path(row), labels.shape, self._whole)
@@ -125,7 +127,12 @@ class MapReader:
             labels = cut(labels, self._crop, draw, fill=IGNORED)
         return torch.from_numpy(np.ascontiguousarray(labels))
 
-    def _read_labels(self, row: int) -> npt.NDArray[np.uint8]:
+    def read_labels(self, row: int) -> npt.NDArray[np.uint8]:
+        """Read one label map as it is in its file, uncut [H, W].
+
+        Raises:
+            DataError: If the file is damaged or gone, or holds what is no label.
+        """
         from PIL import Image
 
         path = self._files.map_path(row)
@@ -136,7 +143,7 @@ class MapReader:
         labels: npt.NDArray[np.uint8] = self._files.tables[self._files.kinds[row]][found]
         if (labels == NO_LABEL).any():
             number = int(found[labels == NO_LABEL][0])
-            raise DataError(f"{path}: {number} is no label; restore the file")
+            raise DataError(f"{path}: {number} is no label; correct or restore the file")
         return labels
 
     def _size_of_image(self, row: int) -> tuple[int, int]:

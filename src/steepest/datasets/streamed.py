@@ -160,7 +160,7 @@ class Streamed:
         if tuple(sample.shape) != self._shape:
             raise DataError(
                 f"sample {row} has shape {list(sample.shape)} where others have "
-                f"{list(self._shape)}: give a size to resize to"
+                f"{list(self._shape)}: give all one shape, by size where that is an option"
             )
         if sample.dtype != self.dtype:
             raise DataError(f"sample {row} is {sample.dtype} where others are {self.dtype}")

@@ -81,8 +81,9 @@ def from_torch(
         for items, pool, draws in ((train, plain, 1), (test, test, 0))
     )
     if task == _SEGMENTATION:
-        labels: Labels = _maps(train, plain, 1, count)
-        test_labels: Labels = _maps(test, test, 0, count)
+        known = len(_map_classes(classes, train))
+        labels: Labels = _maps(train, plain, images, known)
+        test_labels: Labels = _maps(test, test, test_images, known)
     else:
         labels, test_labels = (_labels(items, task, count) for items in (plain, test))
     means, stds = _normalisation(images, mean, std)
@@ -174,10 +175,14 @@ def _images(items: Items, plain: Items, draws: int, size: int | None, workers: i
     return Streamed(reader, len(items), first.shape, first.dtype, workers=workers)
 
 
-def _maps(items: Items, plain: Items, draws: int, workers: int) -> Streamed:
+def _maps(items: Items, plain: Items, images: Streamed, classes: int) -> Streamed:
+    """Return the label maps of images, which are read just as these are."""
     _, label = read_item(plain, 0)
-    reader = ItemMapReader(items, plain, draws=draws)
-    return Streamed(reader, len(items), to_map(label).shape, torch.uint8, workers=workers)
+    sides, wanted = list(to_map(label).shape), list(images.shape[2:])
+    if sides != wanted:
+        raise DataError(f"label maps are {sides} for images of {wanted}: they must be of one size")
+    reader = ItemMapReader(items, plain, draws=images.draws, classes=classes)
+    return Streamed(reader, len(items), sides, torch.uint8, workers=images.workers)
 
 
 def _labels(items: Items, task: str, workers: int) -> Tensor:
@@ -210,15 +215,20 @@ def _normalisation(
 def _name_classes(
     given: Sequence[str] | None, train: Items, labels: Labels, test_labels: Labels
 ) -> tuple[str, ...]:
-    own = getattr(train, "classes", None) if given is None else given
     if isinstance(labels, Streamed) or isinstance(test_labels, Streamed):
-        if own is None:
-            raise InputError("label maps do not say how many classes there are: give classes")
-        return tuple(str(name) for name in own)
+        return _map_classes(given, train)
+    own = getattr(train, "classes", None) if given is None else given
     largest = max(int(labels.max()), int(test_labels.max()))
     least = labels.shape[1] if labels.ndim == 2 else largest + 1
     if own is None or (given is None and len(own) < least):
         return tuple(str(number) for number in range(least))
+    return tuple(str(name) for name in own)
+
+
+def _map_classes(given: Sequence[str] | None, train: Items) -> tuple[str, ...]:
+    own = getattr(train, "classes", None) if given is None else given
+    if own is None:
+        raise InputError("label maps do not say how many classes there are: give classes")
     return tuple(str(name) for name in own)
 
 

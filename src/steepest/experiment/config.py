@@ -200,6 +200,7 @@ def load_config(
         if not isinstance(variants[variant], dict):
             raise ConfigError(f"{source} has no table [{variant}]: it says what to make smaller")
         _merge(table, variants[variant])
+    _drop_options(table, changes)
     for change in changes:
         change_setting(table, change)
     return from_table(Config, table)
@@ -221,6 +222,15 @@ def _merge(table: dict[str, Any], changes: Mapping[str, Any]) -> None:
             _merge(inside, value)
         else:
             table[key] = value
+
+
+def _drop_options(table: dict[str, Any], changes: Sequence[str]) -> None:
+    """Drop the options of what changes replace by something of another name."""
+    for change in changes:
+        path, name = parse_setting(change)
+        part = table.get(path[0])
+        if path[1:] == ["name"] and isinstance(part, dict) and part.get("name", name) != name:
+            part.pop("options", None)
 
 
 def _read(source: str | Path) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from steepest.datasets import ImageSet
-from steepest.scoring.looking import BatchSize
+from steepest.scoring.arguments import BatchSize
 from steepest.scoring.samples import Samples
 from steepest.training.evaluate import normalised_batches
 

@@ -236,9 +236,16 @@ def _checked(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     if targets.numel() and (int(targets.max()) >= classes or int(targets.min()) < 0):
         raise InputError(
             f"targets run from {int(targets.min())} to {int(targets.max())}, but the model has "
-            f"{classes} classes (0 to {classes - 1})"
+            f"{classes} classes (0 to {classes - 1}){_of_maps(logits)}"
         )
     return logits, targets
+
+
+def _of_maps(logits: Tensor) -> str:
+    if logits.ndim == 2:
+        return ""
+    task = f"Segmentation({logits.shape[1]})"
+    return f": for maps with 255 where no class is known, give loss={task}.training_loss"
 
 
 def _per_position(loss: TrainingLoss, logits: Tensor, targets: Tensor) -> Tensor:

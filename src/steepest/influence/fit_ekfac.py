@@ -13,7 +13,7 @@ from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.inputs import Inputs
 from steepest.influence.blocks import Block, find_blocks, recording
-from steepest.influence.drawn_labels import draw_labels
+from steepest.influence.drawn_labels import draw_labels, only_where_known
 from steepest.influence.ekfac import EKFAC, Factors
 from steepest.influence.examples import Source
 from steepest.influence.measuring import BATCH_SIZE, measuring
@@ -37,9 +37,10 @@ def fit_ekfac(
 ) -> EKFAC:
     """Fit Kronecker factors of the Fisher information, and correct their eigenvalues.
 
-    The labels are drawn from the model's predictions, as the Fisher information has it; those of
-    the examples are not used. Covered are linear layers and convolutions. Normalisation,
-    embeddings and all other parameters are not, and are listed in ``excluded``.
+    The labels are drawn from the model's predictions, as the Fisher information has it; of those of
+    the examples only where there is none is used, for training knows nothing there. Covered are
+    linear layers and convolutions. Normalisation, embeddings and all other parameters are not, and
+    are listed in ``excluded``.
 
     Args:
         model: Any module that returns logits, or carries them in its output; left as found.
@@ -105,17 +106,18 @@ class _Fit:
     def passes(self) -> Iterator[tuple[int, Uses]]:
         """Run all examples forward and back, and yield what each batch left in the layers."""
         start = 0
-        for inputs, _ in self._objective.batches():
+        for inputs, targets in self._objective.batches():
             count = batches.count(inputs)
-            yield count, self._uses(inputs, start)
+            yield count, self._uses(inputs, targets, start)
             start += count
 
-    def _uses(self, inputs: Inputs, start: int) -> Uses:
+    def _uses(self, inputs: Inputs, targets: Tensor | None, start: int) -> Uses:
         task = self._objective.task
         with recording(self._blocks) as record:
             logits = batches.logits_of(batches.call(self._objective.model, inputs))
         rows = range(start, start + len(logits))
-        labels, positions = draw_labels(task.distributions(logits), rows, self._seed)
+        drawn, _ = draw_labels(task.distributions(logits), rows, self._seed)
+        labels, positions = only_where_known(drawn, targets, task.ignored)
         if not record.uses or not logits.requires_grad:
             raise ModelError(
                 "the model has no linear layer and no convolution that EK-FAC can cover: use "
@@ -123,7 +125,7 @@ class _Fit:
             )
         # Labels are drawn apart at each of the positions over which a loss is the mean: without
         # the root their gradients would cancel to a part of the Fisher information.
-        loss = task.training_loss(logits.double(), labels).sum() * positions**0.5
+        loss = (task.training_loss(logits.double(), labels) * positions.sqrt()).sum()
         uses: Uses = {}
         for block, a, slope in record.slopes(loss):
             if a.shape[1] != len(logits):

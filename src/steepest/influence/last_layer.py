@@ -45,6 +45,19 @@ def last_layer_parameters(model: nn.Module, examples: Source) -> list[str]:
     return names
 
 
+def check_last_layer(model: nn.Module, examples: Source) -> None:
+    """Look at a few examples whether the last layer can be solved for alone.
+
+    Raises:
+        ModelError: If the logits do not come straight from a linear layer on [N, D].
+    """
+    path = last_layer_parameters(model, examples)[0].rpartition(".")[0]
+    inputs, _ = next(iter(examples.batches(2)))
+    place = next(model.parameters())
+    layer = plain(model).get_submodule(path)
+    _features(model, layer, batches.move(inputs, place.device, place.dtype))
+
+
 def solve_last_layer(
     model: nn.Module,
     task: Losses,

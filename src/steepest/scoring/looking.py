@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +21,14 @@ from steepest.gradnorm.preserve import evaluating
 from steepest.models.features import find_penultimate
 from steepest.pool.values import plain_id
 from steepest.progress import Progress, as_progress
+from steepest.scoring.arguments import (
+    BatchSize,
+    check_batch_size,
+    check_labelled,
+    check_subset,
+    check_support,
+    check_task,
+)
 from steepest.scoring.probabilities import FirstLook, WatchedView
 from steepest.scoring.samples import Samples, as_samples
 from steepest.scoring.single_logit import single_logits_named
@@ -31,8 +39,6 @@ from steepest.strategies.batch import CROSS_ENTROPY
 from steepest.strategies.support import NO_SUPPORT
 from steepest.strategies.view import Lens
 from steepest.tasks.base import Losses, Task
-
-BatchSize = int | Literal["auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,13 @@ class Looking:
     progress: bool | Progress = True
     support: Support | None = None
 
+    def __post_init__(self) -> None:
+        check_subset(self.subset)
+        check_batch_size(self.batch_size)
+        check_precision(self.precision)
+        check_task(self.task)
+        check_support(self.support)
+
 
 def as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> Strategy:
     """Return a strategy given by name and options, or as it is.
@@ -56,6 +69,8 @@ def as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> 
     Raises:
         InputError: If it is neither, or options come with a strategy that is made already.
     """
+    if options is not None and not isinstance(options, Mapping):
+        raise InputError(f"options are a {type(options).__name__}: give them by name, as a dict")
     if isinstance(strategy, str):
         return create(strategy, options)
     if not isinstance(strategy, Strategy):
@@ -75,7 +90,6 @@ def looking_at(
         InputError: If something cannot be used.
     """
     check_model(model)
-    check_precision(how.precision)
     support = how.support or NO_SUPPORT
     taken = _taken(samples, how.labelled, support)
     free = [p for p in range(len(samples)) if samples.ids[p] not in taken]
@@ -89,7 +103,12 @@ def looking_at(
     where, kind = place_of(model)
     shown = as_progress(how.progress)
     few = samples.part(positions[:1])
-    with evaluating(model), single_logits_named(model, few, _losses(how.task)):
+    with (
+        # What is made in inference mode has no gradients and cannot be added up in place.
+        torch.inference_mode(mode=False),
+        evaluating(model),
+        single_logits_named(model, few, _losses(how.task)),
+    ):
         lens = Lens(
             model=model,
             engine=_engine(model, strategy, how.precision),
@@ -155,11 +174,12 @@ def labelled_ids(
         InputError: If a sample has a target but is not among the labelled ones: what it teaches
             would be known of a candidate.
     """
+    check_support(support)
     known = support is not None and support.labelled is None and bool(support.targets)
     targets = {plain_id(i) for i in support.targets} if support is not None and known else set()
     if labelled is None:
         return targets or None
-    taken = {plain_id(i) for i in labelled}
+    taken = check_labelled(labelled)
     if unlabelled := targets - taken:
         raise InputError(
             f"Support.targets holds a target of sample {next(iter(unlabelled))!r}, which labelled= "
@@ -173,15 +193,16 @@ def _taken(
 ) -> set[SampleId]:
     taken = labelled_ids(labelled, support) or set()
     if unknown := taken - set(samples.ids):
-        raise InputError(f"the labelled id {next(iter(unknown))!r} is not in the pool")
+        raise InputError(
+            f"the labelled id {next(iter(unknown))!r} is not in the pool, where ids are such as "
+            f"{samples.ids[0]!r}"
+        )
     return taken
 
 
 def _subset(samples: Samples, free: list[int], subset: int | None, seed: int) -> list[int]:
     if subset is None:
         return free
-    if isinstance(subset, float) or subset < 1:
-        raise InputError(f"subset must be a whole number of at least 1, not {subset}")
     drawn = random_subset([samples.ids[p] for p in free], subset, seed)
     return [free[d] for d in drawn]
 
@@ -241,10 +262,9 @@ def _with_penultimate(lens: Lens, inputs: Any) -> Lens:  # noqa: ANN401
 
 
 def _batch_size(size: BatchSize, device: torch.device, needs: Needs) -> int:
-    if isinstance(size, int) and not isinstance(size, bool) and size >= 1:
-        return size
-    if size != "auto":
-        raise InputError(f"batch_size must be 'auto' or at least 1, not {size!r}")
+    known = check_batch_size(size)
+    if known != "auto":
+        return known
     if device.type == "cuda":
         return 512
     return 64 if Needs.GRADIENTS in needs else 256

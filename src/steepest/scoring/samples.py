@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,12 @@ from torch.utils.data import (
     SequentialSampler,
     Subset,
     SubsetRandomSampler,
+    default_collate,
 )
 
 from steepest.errors import InputError, SteepestError, in_one_line
 from steepest.gradnorm.inputs import Inputs, count, tensors_of
-from steepest.pool.values import plain_id
+from steepest.pool.values import plain_id, plain_list
 from steepest.seeds import SampleId
 
 PoolLike = Any
@@ -46,7 +49,10 @@ class Samples:
         if len(ids) == 0:
             raise InputError("the pool is empty: there is nothing to choose from")
         if len(set(ids)) != len(ids):
-            raise InputError("the ids of a pool must be distinct")
+            twice = Counter(ids).most_common(1)[0][0]
+            raise InputError(
+                f"the ids of a pool must be distinct, and {twice!r} is there more than once"
+            )
         self.ids = ids
         self._load = load
 
@@ -108,17 +114,35 @@ def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples
             f"a pool of type {type(pool).__name__} is not a collection of samples: pass a tensor "
             "[N, ...] or a TensorDataset"
         )
+    _check_kind(pool)
     if isinstance(pool, Tensor):
         return Samples(_ids(pool, ids, len(pool)), _tensor_loader(pool))
     if isinstance(pool, DataLoader):
-        workers = {"num_workers": pool.num_workers, "collate_fn": pool.collate_fn}
-        return _from_dataset(_sampled(pool), ids, workers)
+        return _from_dataset(_sampled(pool), ids, _workers_of(pool))
     if hasattr(pool, "__getitem__") or isinstance(pool, IterableDataset):
-        return _from_dataset(pool, ids, {})
+        return _from_dataset(pool, ids, {"collate_fn": _collated})
     raise InputError(
         f"a pool of type {type(pool).__name__} is not known: pass a Dataset, a DataLoader, "
         "a tensor, an array or a folder of images"
     )
+
+
+def _check_kind(pool: PoolLike) -> None:
+    """Refuse what has rows, but none that a model could be shown.
+
+    Raises:
+        InputError: Says what to pass instead.
+    """
+    if isinstance(pool, Tensor) and pool.is_meta:
+        raise InputError("the pool is on the device 'meta' and holds no values: load it first")
+    sparse = isinstance(pool, Tensor) and pool.layout != torch.strided
+    if sparse or hasattr(pool, "tocsr"):
+        raise InputError("the pool is sparse: pass .to_dense() of a tensor, .toarray() of a matrix")
+    if isinstance(pool, list) and pool and isinstance(pool[0], (str, Path)):
+        raise InputError(
+            "the pool is a list of names: pass the folder that they are in, or a Dataset that "
+            "opens them, with the names as ids="
+        )
 
 
 def inputs_of(item: Any) -> Inputs:  # noqa: ANN401
@@ -134,17 +158,19 @@ def inputs_of(item: Any) -> Inputs:  # noqa: ANN401
 def _ids(pool: object, given: Sequence[SampleId] | None, total: int) -> Sequence[SampleId]:
     if given is None:
         return _own_ids(pool, total)
-    if len(given) != total:
-        raise InputError(f"{len(given)} ids for {total} samples: one id each is needed")
-    return [plain_id(i) for i in given]
+    names = [plain_id(i) for i in plain_list(given, "ids")]
+    if len(names) != total:
+        raise InputError(f"{len(names)} ids for {total} samples: one id each is needed")
+    return names
 
 
 def _own_ids(pool: object, total: int) -> Sequence[SampleId]:
     own = getattr(pool, "ids", None)
     if own is not None:
-        if len(own) != total:
-            raise InputError(f"the pool has {len(own)} ids for {total} samples: one id each")
-        return [plain_id(i) for i in own]
+        names = [plain_id(i) for i in plain_list(own, "the pool's ids")]
+        if len(names) != total:
+            raise InputError(f"the pool has {len(names)} ids for {total} samples: one id each")
+        return names
     if isinstance(pool, Subset):
         # Part of a data set: its samples keep the names they have in the whole.
         parent = pool.dataset
@@ -173,6 +199,27 @@ def _sampled(loader: DataLoader[Any]) -> Dataset[Any]:
     )
 
 
+def _workers_of(loader: DataLoader[Any]) -> dict[str, Any]:
+    """Return how a loader reads and collates its data set."""
+    plain = loader.num_workers == 0 and loader.collate_fn is default_collate
+    kept = {"collate_fn": _collated if plain else loader.collate_fn}
+    names = ["num_workers"]
+    if loader.num_workers > 0:
+        names += ["worker_init_fn", "multiprocessing_context", "prefetch_factor", "timeout"]
+    return kept | {name: getattr(loader, name) for name in names}
+
+
+def _collated(items: list[Any]) -> Any:  # noqa: ANN401
+    """Collate items as torch does, but for rows of plain numbers: those would be transposed."""
+    first = items[0]
+    if isinstance(first, list) and first and all(isinstance(v, (int, float)) for v in first):
+        raise InputError(
+            "an item of the pool is a list of plain numbers, of which the first alone would be "
+            "used: make it a tensor"
+        )
+    return default_collate(items)
+
+
 def _readable(loaded: Iterator[Inputs]) -> Iterator[Inputs]:
     """Yield what can be loaded; say in our words what cannot."""
     while True:
@@ -187,7 +234,7 @@ def _readable(loaded: Iterator[Inputs]) -> Iterator[Inputs]:
             raise InputError(
                 f"the pool cannot be read ({in_one_line(error)}): its items must be "
                 "tensors of one shape, or (tensor, label), or dicts of tensors; those of several "
-                "lengths take a DataLoader(collate_fn=…) that pads them"
+                "shapes take batch_size=1, or a DataLoader(collate_fn=…) that pads them"
             ) from error
         yield inputs
 
@@ -195,9 +242,14 @@ def _readable(loaded: Iterator[Inputs]) -> Iterator[Inputs]:
 def _tensor_of(array: npt.NDArray[Any]) -> Tensor:
     if array.dtype.kind not in "fiub":
         raise InputError(f"the pool holds {array.dtype} and not numbers: pass an array of floats")
+    if np.ma.is_masked(array):
+        raise InputError("the pool is an array with masked values: fill or leave out such samples")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return torch.from_numpy(np.ascontiguousarray(array))
+    with warnings.catch_warnings():
+        # Nothing is ever written to the pool, so that it may be a file open for reading alone.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.ascontiguousarray(array))
 
 
 def _tensor_loader(data: Tensor) -> Callable[[Sequence[int], int], Iterator[Inputs]]:

@@ -13,7 +13,8 @@ from steepest.errors import InputError
 from steepest.gradnorm.precision import Precision
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
-from steepest.scoring.looking import BatchSize, Looking, as_strategy, check_model, looking_at
+from steepest.scoring.arguments import BatchSize
+from steepest.scoring.looking import Looking, as_strategy, check_model, looking_at
 from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose
 from steepest.scoring.samples import PoolLike, as_samples

@@ -15,8 +15,8 @@ from steepest.gradnorm.precision import Precision
 from steepest.measure import Measurement, measured
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
+from steepest.scoring.arguments import BatchSize, check_subset
 from steepest.scoring.looking import (
-    BatchSize,
     Looking,
     as_strategy,
     check_model,
@@ -169,6 +169,7 @@ def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401
     Raises:
         InputError: Says the largest k that can.
     """
+    subset = check_subset(subset)
     try:
         number = 0 if isinstance(k, bool) else operator.index(k)
     except TypeError:
@@ -181,6 +182,6 @@ def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401
         )
     if number > unlabelled:
         raise InputError(f"k = {k}, but only {unlabelled} samples can be chosen: lower k")
-    if subset is not None and subset >= 1 and number > subset:
+    if subset is not None and number > subset:
         raise InputError(f"k = {k} is more than the subset of {subset} that would be scored")
     return number

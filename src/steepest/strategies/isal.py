@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from steepest.errors import InputError, UnknownNameError
+from steepest.errors import InputError, ModelError, UnknownNameError
 from steepest.gradnorm.inputs import Inputs, tensors_of
 from steepest.influence.cg import solve_cg
 from steepest.influence.effects import influence_on_test
@@ -17,7 +17,11 @@ from steepest.influence.examples import Examples
 from steepest.influence.fit_ekfac import fit_ekfac
 from steepest.influence.gauss_newton import gauss_newton
 from steepest.influence.hold_out import hold_out
-from steepest.influence.last_layer import last_layer_parameters, solve_last_layer
+from steepest.influence.last_layer import (
+    check_last_layer,
+    last_layer_parameters,
+    solve_last_layer,
+)
 from steepest.influence.lissa import solve_lissa
 from steepest.influence.objective import summed_gradient
 from steepest.influence.parameters import choose_parameters
@@ -123,6 +127,14 @@ class Isal(Scorer):
         """Look whether there are parameters to take part; nothing is labelled yet."""
         Strategy.check(self, pool)
         choose_parameters(pool.model, self.layers)
+        if self.solver == "last-layer":
+            try:
+                check_last_layer(pool.model, Examples(pool.load(range(min(2, len(pool))))))
+            except ModelError as error:
+                raise ModelError(
+                    "isal: solver='last-layer' takes logits straight from a linear layer on "
+                    "[N, D], which label maps have not: use solver='cg'"
+                ) from error
 
     def _labelled(self, pool: PoolView) -> PoolView:
         labelled = pool.labelled
