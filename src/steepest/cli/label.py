@@ -253,9 +253,8 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     _check_classes(project.classes(), project.settings)
     if not project.scan.total:
         raise InputError(f"{arguments.photos}: no images in there")
-    found = project.scan
+    found, gone = project.scan, project.progress().missing
     refused = f", {found.refused} left out" if found.refused else ""
-    gone = project.progress().missing
     missing = f", {gone} known ones are gone" if gone else ""
     print(f"{found.total} images in {arguments.photos}{refused}{missing}")
     if found.others:
@@ -271,9 +270,12 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
 
 
 def _say_changes(project: Project, *, ask_more: bool) -> None:
-    if project.scan.changed:
-        what = "1 file" if project.scan.changed == 1 else f"{project.scan.changed} files"
-        print(f"{what} changed since being labelled: decide under Look again (r) on the page")
+    counts, decide = project.progress(), "decide under Look again (r) on the page"
+    if counts.changed:
+        what = "1 file" if counts.changed == 1 else f"{counts.changed} files"
+        print(f"{what} changed since being labelled: {decide}")
+    if counts.differing:
+        print(f"{counts.differing} copies have different labels: {decide}")
     if ask_more:
         done = project.ask_more()
         what = "1 image that was" if done == 1 else f"{done} images that were"
@@ -282,14 +284,15 @@ def _say_changes(project: Project, *, ask_more: bool) -> None:
 
 def _take_labels(project: Project, path: Path, *, known_only: bool) -> None:
     report = project.import_labels(path, known_only=known_only)
-    said = f"{path}: {report.added} labels added"
-    if report.unanswered:
-        said += f", {report.unanswered} rows have no label yet"
-    if report.conflicts:
-        said += f", {len(report.conflicts)} differ from what is there and were left out"
-    if report.passed_over:
-        said += f", {report.passed_over} of images that are not here were passed over"
-    print(said)
+    said = [f"{path}: {report.added} labels added"]
+    for count, words in (
+        (report.unanswered, "rows have no label yet"),
+        (len(report.conflicts), "differ from what is there and were left out"),
+        (report.outdated, "given up before, about an earlier file, were passed over"),
+        (report.passed_over, "of images that are not here were passed over"),
+    ):
+        said += [f"{count} {words}"] if count else []
+    print(", ".join(said))
 
 
 def _announce(addresses: Sequence[str]) -> None:

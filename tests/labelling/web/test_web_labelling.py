@@ -54,7 +54,7 @@ def test_the_picture_after_the_next_is_named_for_preloading(photos):
         browser = client.cookies["steepest-browser"]
         held = [task.sample for task in project.queue.next("ann", 2, browser)]
         assert samples_in(page) == held[:1]
-        assert f'data-ahead="/picture?sample={held[1]}&amp;side=1024"' in page
+        assert f'data-ahead="/picture?sample={held[1]}&amp;side=1024&amp;file=' in page
 
 
 def test_a_skipped_image_is_not_shown_again_and_can_be_taken_back(photos):

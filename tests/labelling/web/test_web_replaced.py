@@ -8,9 +8,10 @@ import zipfile
 
 import pytest
 from drawn_shapes import draw_shapes
-from web_pages import open_pages
+from web_pages import is_one_line, open_pages, stranger
 
 from steepest.labelling.project.looking import look_closely
+from steepest.labelling.web.words import ending
 
 
 @pytest.fixture
@@ -34,16 +35,62 @@ def test_a_team_is_told_of_changed_files_and_decides_about_them(photos, then):
         for address in ("/panel", "/review", "/files"):
             assert "changed since" in client.get(address).text
         assert sample in client.get("/images?state=changed").text
-        assert client.post("/changed", data={"then": "burn"}).status_code == 422
-        assert client.post("/changed", data={"then": then}).status_code == 204
+        mark = project.changed_mark()
+        assert client.get("/review").text.count(f'"mark": "{mark}"') == 2
+        for wrong in ({"then": "burn", "mark": mark}, {"then": then}):
+            assert client.post("/changed", data=wrong).status_code == 422
+        assert client.get("/changed").status_code == 405
+        refused = stranger(client).post("/changed", data={"then": then, "mark": mark})
+        assert refused.status_code == 403
+        # Nobody decides about files that changed after the page was shown.
+        replace(photos / sample)
+        project.rescan()
+        late = client.post("/changed", data={"then": then, "mark": mark})
+        assert (late.status_code, project.progress().changed) == (400, 1)
+        assert is_one_line(late.text)
+        mark = project.changed_mark()
+        assert client.post("/changed", data={"then": then, "mark": mark}).status_code == 204
         assert "changed since" not in client.get("/panel").text
         assert len(project.labels()) == (then == "keep")
-        page = client.get("/history").text
-        assert sample in page
-        assert ("about an earlier file" in page) == (then == "ask")
+        assert "about an earlier file" in client.get("/history").text
         if then == "ask":
-            project.queue.release("ann")
             assert f'value="{sample}"' in client.get("/task").text
+
+
+def test_browsers_are_sent_to_another_picture_when_a_file_was_replaced(photos):
+    with open_pages(photos) as (project, client):
+        sample = project.queue.samples()[0].sample
+        pages = []
+        for _ in range(2):
+            pages.append(client.get("/images").text.partition(f"sample={sample}&amp;side=256")[2])
+            replace(photos / sample)
+        first, second = (page.partition('"')[0] for page in pages)
+        assert first.startswith("&amp;file=")
+        assert first != second
+
+
+def test_copies_with_different_labels_are_shown_until_they_agree(photos):
+    first, second, third = sorted(photos.iterdir())[:3]
+    for path in (second, third):
+        path.write_bytes(first.read_bytes())
+    with open_pages(photos) as (project, client):
+        for path, label in ((first, "cat"), (second, "dog")):
+            client.post("/answer", data={"sample": path.name, "label": label})
+        project.queue.release("ann")
+        look_closely(project.store, photos, project.settings)
+        for address in ("/panel", "/review", "/files", "/progress"):
+            assert "ifferent labels" in client.get(address).text
+        assert second.name in client.get("/images?state=differing").text
+        page = client.get(f"/sample?sample={third.name}").text
+        assert "No label yet" in page
+        assert 'copies of it have <a href="/review">different labels</a>' in page
+        client.post("/answer", data={"sample": second.name, "label": "cat"})
+        assert "ifferent labels" not in client.get("/review").text
+
+
+def test_long_names_are_told_by_their_ends():
+    assert ending("a/b.png") == "a/b.png"
+    assert ending("folder/" * 9 + "b.png") == "…r/folder/folder/folder/folder/b.png"
 
 
 def test_copies_are_said_to_be_copies(photos):

@@ -28,7 +28,8 @@ class Answering(History):
         clock: Says what time it is.
         after_answer: Called after an answer is on disk; its errors do not undo that and are
             passed over.
-        look: Returns what is in a sample's file; None if that takes too long or cannot be read.
+        look: Returns what is in the file of an image, by its row; None if that is known, takes too
+            long or cannot be read.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Answering(History):
         settings: Callable[[], Settings],
         clock: Callable[[], float],
         after_answer: Callable[[], None] = lambda: None,
-        look: Callable[[str], Content | None] = lambda _: None,
+        look: Callable[[sqlite3.Row], Content | None] = lambda _: None,
     ) -> None:
         super().__init__(store, settings, clock)
         self._look = look
@@ -63,13 +64,13 @@ class Answering(History):
         with self._store.reading() as connection:
             image = find_image(connection, sample)
         # Not within the transaction: others would wait for the disk.
-        seen = self._look(sample) if image["content"] is None or image["changed"] else None
+        seen = self._look(image)
         with self._store.writing() as connection:
             image = find_image(connection, sample)
             text = self._classes(connection).encode(labels)
             answer = self._add(connection, (annotator, browser), image, text)
             if seen is not None:
-                note_labelled(connection, image, annotator, seen)
+                note_labelled(connection, self._settings(), image, answer, seen)
         self._follow_up()
         return answer
 
@@ -90,8 +91,9 @@ class Answering(History):
         """Take back the last answer that holds of this person here; again takes the one before.
 
         After a first answer the sample is given to this person next; after a later one the answer
-        before holds again. What the same person has answered anew at another browser is left: it
-        can be taken back there, and then this one here.
+        before holds again, unless that is about an earlier file of the same name. What the same
+        person has answered anew at another browser is left: it can be taken back there, and then
+        this one here.
 
         Args:
             annotator: Who.
@@ -105,8 +107,9 @@ class Answering(History):
         settings = self._settings()
         with self._store.writing() as connection:
             last = connection.execute(
-                """SELECT a.* FROM answers a JOIN current c ON c.image = a.image
+                """SELECT a.*, i.asked_again FROM answers a JOIN current c ON c.image = a.image
                 AND c.annotator = a.annotator AND c.answer = a.number
+                JOIN images i ON i.number = a.image
                 WHERE a.annotator = ? AND a.browser IN (?, '') ORDER BY a.number DESC LIMIT 1""",
                 (annotator, browser),
             ).fetchone()
@@ -118,7 +121,7 @@ class Answering(History):
                 "VALUES (?, ?, ?, 'undo', ?, ?)",
                 (now, annotator, image, last["number"], browser),
             ).lastrowid
-            if last["previous"] is None:
+            if last["previous"] is None or last["previous"] <= last["asked_again"]:
                 connection.execute(
                     "DELETE FROM current WHERE image = ? AND annotator = ?", (image, annotator)
                 )

@@ -81,6 +81,29 @@ def read_content(photos: Path, sample: str, budget: Budget | None = None) -> Con
     return Content(text, after.st_size, after.st_mtime_ns)
 
 
+def read_if_new(photos: Path, image: sqlite3.Row, budget: Budget) -> Content | None:
+    """Return what is in an image's file, unless that is known.
+
+    Args:
+        photos: The folder of the samples.
+        image: Its row.
+        budget: What may be read, unless the file is another one than was noted: then what was noted
+            must not stay.
+    """
+    if image["content"] is None or image["changed"]:
+        return read_content(photos, image["id"], budget)
+    return None if is_as_noted(photos, image) else read_content(photos, image["id"])
+
+
+def is_as_noted(photos: Path, image: sqlite3.Row) -> bool:
+    """Decide whether an image's file has the size and date that were noted; not if it is gone."""
+    try:
+        status = locate(photos, image["id"]).stat()
+    except (DataError, OSError):
+        return False
+    return (status.st_size, status.st_mtime_ns) == (image["size_bytes"], image["changed_ns"])
+
+
 def note_contents(
     store: Store, photos: Path, rows: Iterable[sqlite3.Row], budget: Budget | None = None
 ) -> None:
@@ -103,18 +126,23 @@ def note_contents(
     _write(store, found)
 
 
-def note_answered(store: Store, photos: Path) -> None:
+def note_answered(store: Store, photos: Path, budget: Budget | None = None) -> None:
     """Note what is in every file that was answered, so that a later one under its name shows.
 
     Each is read once. A file whose size alone is as before, and whose content was never noted, is
     taken to be the same.
+
+    Args:
+        store: The project's file.
+        photos: The folder of the samples.
+        budget: What may be read.
     """
     with store.reading() as connection:
         rows = connection.execute(
             """SELECT number, id, size_bytes, changed_ns FROM images WHERE content IS NULL
             AND (votes > 0 OR skips > 0) AND changed = 0 AND missing = 0"""
         ).fetchall()
-    note_contents(store, photos, rows)
+    note_contents(store, photos, rows, budget)
 
 
 def _write(store: Store, found: Sequence[tuple[str, int, int, int]]) -> None:

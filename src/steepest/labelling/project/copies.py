@@ -1,14 +1,13 @@
-"""Files that are byte for byte the same: one of them is asked about, and its label is theirs."""
+"""Finds files that are byte for byte the same: one is asked about, and its label is theirs."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
 from steepest.labelling.project.contents import Budget, note_contents
-from steepest.labelling.project.resolve import reopen
+from steepest.labelling.project.following import mark_copies
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 
@@ -19,20 +18,6 @@ _ALIKE = """SELECT i.number, i.id, i.size_bytes, i.changed_ns FROM images i
     AND EXISTS (SELECT 1 FROM images o WHERE o.size_bytes = i.size_bytes
         AND o.number <> i.number AND (o.missing = 0 OR o.labels IS NOT NULL))
     ORDER BY i.shuffle LIMIT :most"""
-# The label of a file that is gone or changed is still that of what was in it. Without a label, what
-# somebody looks at already is asked about, or else the first by name.
-_FIRST = """SELECT content, number FROM (
-        SELECT content, number, row_number() OVER
-            (PARTITION BY content ORDER BY labels IS NULL, votes = 0, number NOT IN
-            (SELECT image FROM assignments), id) AS place
-        FROM images WHERE content IS NOT NULL AND size_bytes > 0
-        AND ((missing = 0 AND unreadable IS NULL) OR labels IS NOT NULL))
-    WHERE place = 1"""
-_MARK = f"""UPDATE images SET copy_of = first.number FROM ({_FIRST}) AS first
-    WHERE images.content = first.content AND images.number <> first.number
-    AND images.votes = 0 AND images.skips = 0 AND images.missing = 0
-    AND images.unreadable IS NULL
-    AND NOT EXISTS (SELECT 1 FROM assignments s WHERE s.image = images.number)"""  # noqa: S608
 _MOST = 1 << 40
 
 
@@ -61,18 +46,3 @@ def find_copies(
         note_contents(store, photos, rows, budget)
     with store.writing() as connection:
         mark_copies(connection, settings)
-
-
-def mark_copies(connection: sqlite3.Connection, settings: Settings) -> None:
-    """Decide anew which images are copies of others, of those whose content is known.
-
-    Copies that have answers of their own, or are being looked at, stand for themselves.
-
-    Args:
-        connection: Within a transaction.
-        settings: What holds now.
-    """
-    connection.execute("UPDATE images SET copy_of = NULL WHERE copy_of IS NOT NULL")
-    if not settings.ask_copies:
-        connection.execute(_MARK)
-    reopen(connection, settings.overlap)

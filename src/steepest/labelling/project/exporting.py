@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from steepest.errors import DataError, InputError
 from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.following import SPLIT_CONTENTS
 from steepest.labelling.project.label_files import choose_format
 from steepest.labelling.project.pictures import locate
 from steepest.labelling.project.records import Labels
@@ -93,12 +94,16 @@ def export_labels(
 
 
 def list_labels(connection: sqlite3.Connection, settings: Settings) -> list[LabelRow]:
-    """Return every sample that has a label or is a copy of one, in the order of the ids."""
+    """Return every sample that has a label or is a copy of one, in the order of the ids.
+
+    Copies of samples that have different labels follow neither.
+    """
     classes = ClassList.load(connection, multi_label=settings.multi_label)
     found = connection.execute(
-        """SELECT id, labels, NULL AS original FROM images WHERE labels IS NOT NULL
+        f"""SELECT id, labels, NULL AS original FROM images WHERE labels IS NOT NULL
         UNION ALL SELECT i.id, o.labels, o.id FROM images i JOIN images o ON o.number = i.copy_of
-        WHERE i.copy_of IS NOT NULL AND i.labels IS NULL AND o.labels IS NOT NULL ORDER BY 1"""
+        WHERE i.copy_of IS NOT NULL AND i.labels IS NULL AND o.labels IS NOT NULL
+        AND o.content NOT IN ({SPLIT_CONTENTS}) ORDER BY 1"""  # noqa: S608
     )
     return [
         LabelRow(row["id"], classes.decode(row["labels"]) or (), row["original"]) for row in found

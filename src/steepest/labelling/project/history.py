@@ -8,12 +8,21 @@ from typing import Literal
 
 from steepest.errors import InputError
 from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.following import DIFFERING, SPLIT_CONTENTS, is_split
 from steepest.labelling.project.records import Answer, Resolved, SampleState
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 
 State = Literal[
-    "labelled", "open", "skipped", "disputed", "unreadable", "missing", "changed", "copies"
+    "labelled",
+    "open",
+    "skipped",
+    "disputed",
+    "unreadable",
+    "missing",
+    "changed",
+    "copies",
+    "differing",
 ]
 
 CONDITIONS: dict[str, str] = {
@@ -25,6 +34,7 @@ CONDITIONS: dict[str, str] = {
     "missing": "missing = 1",
     "changed": "changed = 2",
     "copies": "copy_of IS NOT NULL",
+    "differing": DIFFERING,
 }
 """What each state means in the table of images."""
 
@@ -90,10 +100,12 @@ class History:
             classes, original = self._classes(connection), None
             if row["copy_of"] is not None:
                 original = connection.execute(
-                    "SELECT id, labels FROM images WHERE number = ?", (row["copy_of"],)
+                    "SELECT id, labels, content FROM images WHERE number = ?", (row["copy_of"],)
                 ).fetchone()
+                split = is_split(connection, original["content"])
         if original is not None:
-            return Resolved(classes.decode(original["labels"]), 0, False, original["id"])
+            followed = None if split else classes.decode(original["labels"])
+            return Resolved(followed, 0, split, original["id"])
         return Resolved(classes.decode(row["labels"]), row["votes"], bool(row["disputed"]))
 
     def answer_of(self, annotator: str, sample: str) -> Answer | None:
@@ -121,6 +133,8 @@ class History:
     ) -> list[SampleState]:
         """Return samples in the order of their ids, for looking through them.
 
+        Those with other labels than their copies stand beside these.
+
         Args:
             label: Only those that have this class.
             state: Only those in this state.
@@ -133,30 +147,23 @@ class History:
         if state is not None and state not in CONDITIONS:
             raise InputError(f"state {state!r} is not known: use {', '.join(CONDITIONS)}")
         condition = CONDITIONS[state] if state else "1"
+        # Copies stand side by side.
+        order = "images.content, images.id" if state == "differing" else "images.id"
         with self._store.reading() as connection:
             classes = self._classes(connection)
             number = None if label is None else classes.number_of(label)
             rows = connection.execute(
-                f"""SELECT *,
-                (SELECT o.id FROM images o WHERE o.number = images.copy_of) AS original
-                FROM images WHERE {condition} AND (:label IS NULL OR EXISTS
+                f"""SELECT images.*, o.id AS original,
+                CASE WHEN o.content NOT IN ({SPLIT_CONTENTS}) THEN o.labels END AS followed
+                FROM images LEFT JOIN images o ON o.number = images.copy_of
+                WHERE images.number IN (SELECT number FROM images WHERE {condition}
+                AND (:label IS NULL OR EXISTS
                 (SELECT 1 FROM json_each(ifnull(labels, '[]')) WHERE value = :label))
-                ORDER BY id LIMIT :limit OFFSET :offset""",  # noqa: S608
+                ORDER BY {order} LIMIT :limit OFFSET :offset)
+                ORDER BY {order}""",  # noqa: S608
                 {"label": number, "limit": limit, "offset": offset},
             ).fetchall()
-        return [
-            SampleState(
-                row["id"],
-                classes.decode(row["labels"]),
-                row["votes"],
-                row["skips"],
-                bool(row["disputed"]),
-                row["unreadable"],
-                bool(row["missing"]),
-                row["original"],
-            )
-            for row in rows
-        ]
+        return [_to_state(row, classes) for row in rows]
 
     def _classes(self, connection: sqlite3.Connection) -> ClassList:
         return ClassList.load(connection, multi_label=self._settings().multi_label)
@@ -179,6 +186,20 @@ def find_image(connection: sqlite3.Connection, sample: str) -> sqlite3.Row:
         )
     found: sqlite3.Row = row
     return found
+
+
+def _to_state(row: sqlite3.Row, classes: ClassList) -> SampleState:
+    return SampleState(
+        row["id"],
+        classes.decode(row["labels"]),
+        row["votes"],
+        row["skips"],
+        bool(row["disputed"]),
+        row["unreadable"],
+        bool(row["missing"]),
+        row["original"],
+        classes.decode(row["followed"]),
+    )
 
 
 def to_answer(row: sqlite3.Row, classes: ClassList) -> Answer:

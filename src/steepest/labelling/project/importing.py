@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from steepest.errors import InputError
 from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.following import followed_label, mark_copies
 from steepest.labelling.project.history import find_image
 from steepest.labelling.project.label_files import Given
 from steepest.labelling.project.records import Labels
@@ -52,6 +53,7 @@ class ImportReport:
         conflicts: Labels that differ from what is there.
         passed_over: Labels of images that are not in the project.
         unanswered: Rows in which nobody has said a label yet.
+        outdated: Labels that were taken in before and were given up, the file being another now.
     """
 
     added: int
@@ -59,6 +61,7 @@ class ImportReport:
     conflicts: tuple[Conflict, ...]
     passed_over: int = 0
     unanswered: int = 0
+    outdated: int = 0
 
 
 def import_labels(
@@ -143,19 +146,34 @@ def _apply(
     settings: Settings,
     now: float,
 ) -> ImportReport:
-    added = unchanged = 0
+    added = unchanged = outdated = 0
     conflicts = []
     for sample, (text, where) in wanted.items():
         row = find_image(connection, sample)
-        if row["votes"] == 0:
+        # What a copy has from another is there already: as its own, it would not follow any more.
+        labels = row["labels"] if row["votes"] else followed_label(connection, settings, row)
+        if labels == text:
+            unchanged += 1
+        elif row["votes"] or labels is not None:
+            present, given = classes.decode(labels), classes.decode(text)
+            conflicts.append(Conflict(sample, present, given or (), where))
+        elif _was_given_up(connection, row, text):
+            outdated += 1
+        else:
             _add(connection, row["number"], text, settings, now)
             added += 1
-        elif row["labels"] == text:
-            unchanged += 1
-        else:
-            present, given = classes.decode(row["labels"]), classes.decode(text)
-            conflicts.append(Conflict(sample, present, given or (), where))
-    return ImportReport(added, unchanged, tuple(conflicts))
+    if added:
+        mark_copies(connection, settings)
+    return ImportReport(added, unchanged, tuple(conflicts), outdated=outdated)
+
+
+def _was_given_up(connection: sqlite3.Connection, image: sqlite3.Row, text: str) -> bool:
+    """Decide whether a file said the same about an earlier file of the same name."""
+    said = connection.execute(
+        "SELECT 1 FROM answers WHERE image = ? AND number <= ? AND annotator = ? AND labels = ?",
+        (image["number"], image["asked_again"], IMPORTED_BY, text),
+    )
+    return said.fetchone() is not None
 
 
 def _add(
@@ -167,5 +185,9 @@ def _add(
     ).lastrowid
     connection.execute(
         "INSERT OR REPLACE INTO current VALUES (?, ?, ?)", (image, IMPORTED_BY, number)
+    )
+    # Only skips were about the earlier file.
+    connection.execute(
+        "UPDATE images SET changed = 0, content = NULL WHERE number = ? AND changed > 0", (image,)
     )
     refresh(connection, image, overlap=settings.overlap, multi_label=settings.multi_label)

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from steepest.labelling.project.contents import Budget, note_answered
-from steepest.labelling.project.copies import find_copies, mark_copies
+from steepest.labelling.project.copies import find_copies
+from steepest.labelling.project.following import mark_copies
 from steepest.labelling.project.listing import Scan, scan
 from steepest.labelling.project.replaced import CHANGED, settle_suspected
 from steepest.labelling.project.settings import Settings
@@ -18,6 +19,11 @@ _ALIKE_FILES, _ALIKE_BYTES = 2000, 1 << 30
 """How much is read for copies in one training, where all files have the same size."""
 
 
+def quick_budget() -> Budget:
+    """Return how much may be read while somebody waits."""
+    return Budget(_QUICK_FILES, _QUICK_BYTES)
+
+
 def look_quickly(store: Store, photos: Path, settings: Settings) -> Scan:
     """Bring the store up to date with the folder in a moment.
 
@@ -25,7 +31,7 @@ def look_quickly(store: Store, photos: Path, settings: Settings) -> Scan:
         DataError: If the folder is away as a whole; then nothing is changed.
     """
     found = scan(store, photos, settings)
-    settle_suspected(store, photos, Budget(_QUICK_FILES, _QUICK_BYTES))
+    settle_suspected(store, photos, quick_budget())
     with store.writing() as connection:
         mark_copies(connection, settings)
         changed = connection.execute(

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from steepest.errors import DataError
+from steepest.labelling.project.following import let_others_follow
 from steepest.labelling.project.history import find_image
 from steepest.labelling.project.listing import check_there
 from steepest.labelling.project.passing import AccessError, GoneError
@@ -44,6 +45,7 @@ def note_failure(
         )
         _let_go(connection, number)
         reopen(connection, settings.overlap, number)
+        let_others_follow(connection, settings, number)
 
 
 def note_found(store: Store, sample: str, settings: Settings) -> None:

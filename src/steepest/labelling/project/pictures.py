@@ -102,7 +102,7 @@ class Pictures:
             raise DataError(row["unreadable"])
         try:
             path = locate(self._photos, sample)
-            changed = _changed_ns(path)
+            changed = _version(path)
             etag = hashlib.sha256(f"{sample}\0{changed}\0{side}".encode()).hexdigest()[:32]
             cached = self._cache / etag[:2] / f"{etag}.jpg"
             data = _read(cached) or self._make(path, side, cached)
@@ -194,8 +194,9 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _changed_ns(path: Path) -> int:
+def _version(path: Path) -> str:
+    """Return what changes with a file; on some disks, the date alone does not."""
     try:
-        return path.stat().st_mtime_ns
+        return f"{(status := path.stat()).st_mtime_ns} {status.st_size}"
     except OSError as error:
         raise explain_passing(path.name, error) or DataError(f"{path.name}: no file") from error

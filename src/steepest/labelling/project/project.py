@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any, Self
 from steepest.errors import DataError, InputError
 from steepest.files import write_atomically
 from steepest.labelling.project.classes import ClassList, add_class, rename_class
-from steepest.labelling.project.contents import Budget, Content, read_content
+from steepest.labelling.project.contents import Budget, Content, read_if_new
+from steepest.labelling.project.deciding import Deciding
 from steepest.labelling.project.exchanging import Exchanging
 from steepest.labelling.project.history import CONDITIONS
 from steepest.labelling.project.listing import Scan
@@ -21,8 +23,7 @@ from steepest.labelling.project.pictures import Pictures
 from steepest.labelling.project.queue import Queue
 from steepest.labelling.project.readiness import why_no_model
 from steepest.labelling.project.records import Batch, Counts, Pick, Training
-from steepest.labelling.project.replaced import ask_again, keep_labels
-from steepest.labelling.project.resolve import ask_more, change_overlap
+from steepest.labelling.project.resolve import change_overlap
 from steepest.labelling.project.settings import (
     Settings,
     change,
@@ -42,7 +43,7 @@ _MOST_BYTES = 16 << 20
 """Files up to this size are read when they are answered, larger ones by the next training."""
 
 
-class Project(Exchanging):
+class Project(Exchanging, Deciding):
     """All that is behind a page for labelling; safe to use from several threads.
 
     Made by ``open``. One process at a time has it.
@@ -129,8 +130,8 @@ class Project(Exchanging):
             lock.release()
             raise
 
-    def _look_into(self, sample: str) -> Content | None:
-        return read_content(self.photos, sample, Budget(size_bytes=_MOST_BYTES))
+    def _look_into(self, image: sqlite3.Row) -> Content | None:
+        return read_if_new(self.photos, image, Budget(size_bytes=_MOST_BYTES))
 
     def close(self) -> None:
         """End the training process, close the file and let others in."""
@@ -203,41 +204,6 @@ class Project(Exchanging):
         """
         self.scan = look_quickly(self.store, self.photos, self._settings)
         return self.scan
-
-    def ask_again(self, samples: Sequence[str] | None = None) -> int:
-        """Ask again about labelled files that changed; their old answers stay in the history.
-
-        Args:
-            samples: Which of them; None is all.
-
-        Returns:
-            How many.
-
-        Raises:
-            InputError: If there is no such sample.
-        """
-        with self.store.writing() as connection:
-            return ask_again(connection, self._settings, samples)
-
-    def keep_labels(self, samples: Sequence[str] | None = None) -> int:
-        """Let the labels of files that changed hold for what is in them now.
-
-        Args:
-            samples: Which of them; None is all.
-
-        Returns:
-            How many.
-
-        Raises:
-            InputError: If there is no such sample.
-        """
-        with self.store.writing() as connection:
-            return keep_labels(connection, samples)
-
-    def ask_more(self) -> int:
-        """Ask more people about images that were done under a smaller overlap; return how many."""
-        with self.store.writing() as connection:
-            return ask_more(connection, self._settings.overlap)
 
     def progress(self) -> Counts:
         """Return how many images are in which state."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 
 from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.following import LEARNABLE
 
 # Two different ones are enough to know.
-_DIFFERENT = """SELECT DISTINCT labels FROM images WHERE labels IS NOT NULL AND missing = 0
-    AND unreadable IS NULL AND held_out = 0 LIMIT 2"""
+_DIFFERENT = f"""SELECT DISTINCT labels FROM ({LEARNABLE})
+    WHERE id IS NOT NULL AND held_out = 0 LIMIT 2"""  # noqa: S608
 
 
 def why_no_model(connection: sqlite3.Connection, *, multi_label: bool) -> str | None:

@@ -91,7 +91,7 @@ class Resolved:
     Attributes:
         labels: The majority's; None if there is none.
         votes: The people who gave a label.
-        disputed: Whether they are split evenly.
+        disputed: Whether they are split evenly, or copies of it have different labels.
         copy_of: The sample with the same bytes whose label this is; None if it is its own.
     """
 
@@ -114,6 +114,7 @@ class SampleState:
         unreadable: Why it cannot be shown; None if it can, as far as is known.
         missing: Whether the file is gone.
         copy_of: A sample with the same bytes that is asked about instead; None if there is none.
+        followed: The label that it has from that one; None if there is none.
     """
 
     sample: str
@@ -124,6 +125,7 @@ class SampleState:
     unreadable: str | None
     missing: bool
     copy_of: str | None = None
+    followed: Labels | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ class Counts:
         disputed: Those on which people are split evenly.
         changed: Answered ones whose files hold something else now.
         copies: Those without an answer that are asked about as another with the same bytes.
+        differing: Those with another label than one with the same bytes.
     """
 
     images: int
@@ -151,6 +154,7 @@ class Counts:
     disputed: int
     changed: int = 0
     copies: int = 0
+    differing: int = 0
 
 
 @dataclass(frozen=True)

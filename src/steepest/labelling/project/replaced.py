@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from steepest.labelling.project.contents import Budget, Content, read_content, size_of
+from steepest.labelling.project.contents import Budget, Content, is_as_noted, read_content, size_of
+from steepest.labelling.project.following import let_others_follow, mark_copies
 from steepest.labelling.project.history import find_image
-from steepest.labelling.project.resolve import IMPORTED_BY, refresh, reopen
+from steepest.labelling.project.records import Answer
+from steepest.labelling.project.resolve import IMPORTED_BY, refresh
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 
 SAME, SUSPECTED, CHANGED = 0, 1, 2
 """What the store says of an answered file: as it was, touched or copied, another one."""
+
+_LAST = "SELECT ifnull(max(number), 1) FROM answers"
+_KEEP = f"""UPDATE images SET changed = 0, content = NULL, missing = 0, asked_again = ({_LAST})
+    WHERE number = ?"""  # noqa: S608
+"""What holds is kept. It is about an earlier file all the same, and undo leads back to no other."""
 
 
 def settle_suspected(store: Store, photos: Path, budget: Budget | None = None) -> None:
@@ -52,30 +60,66 @@ def settle_suspected(store: Store, photos: Path, budget: Budget | None = None) -
 
 
 def note_labelled(
-    connection: sqlite3.Connection, image: sqlite3.Row, annotator: str, seen: Content
+    connection: sqlite3.Connection,
+    settings: Settings,
+    image: sqlite3.Row,
+    answer: Answer,
+    seen: Content,
 ) -> None:
     """Note what is in the file that a person has labelled.
 
-    If others labelled it too, and it is not the file that they saw, it stays a changed one.
+    If others labelled it too, and it is not the file that they saw, it stays a changed one. If
+    nobody else did, answers before this one are about an earlier file.
 
     Args:
         connection: Within a transaction.
+        settings: What holds now.
         image: Its row, from before the answer.
-        annotator: Who.
+        answer: What was answered.
         seen: What is in the file.
     """
+    number, known = image["number"], image["content"]
     noted = (image["size_bytes"], image["changed_ns"])
     same = image["changed"] == SAME and noted == (seen.size_bytes, seen.changed_ns)
     others = connection.execute(
         "SELECT 1 FROM current WHERE image = ? AND annotator NOT IN (?, ?)",
-        (image["number"], annotator, IMPORTED_BY),
+        (number, answer.annotator, IMPORTED_BY),
     ).fetchone()
-    if same or others is None:
+    mixed = others is not None and not same
+    if mixed and known in (None, seen.text):
+        return
+    # Answers about different files have no file in common: none is the one that they saw.
+    content = f"{size_of(known)}:mixed {number}" if mixed else seen.text
+    connection.execute(
+        """UPDATE images SET content = ?, changed = ?, size_bytes = ?, changed_ns = ?
+        WHERE number = ?""",
+        (content, CHANGED if mixed else SAME, seen.size_bytes, seen.changed_ns, number),
+    )
+    if mixed:
+        let_others_follow(connection, settings, number)
+        return
+    if image["changed"] == CHANGED if known is None else known != seen.text:
+        # What a file of labels said is about the earlier one too.
         connection.execute(
-            """UPDATE images SET content = ?, changed = 0, size_bytes = ?, changed_ns = ?
-            WHERE number = ?""",
-            (seen.text, seen.size_bytes, seen.changed_ns, image["number"]),
+            "DELETE FROM current WHERE image = ? AND answer < ?", (number, answer.number)
         )
+        if image["votes"] or image["skips"]:
+            connection.execute(
+                "UPDATE images SET asked_again = ? WHERE number = ?", (answer.number - 1, number)
+            )
+        refresh(connection, number, overlap=settings.overlap, multi_label=settings.multi_label)
+        let_others_follow(connection, settings, number)
+
+
+def mark_changed(connection: sqlite3.Connection) -> str:
+    """Return what tells the files that changed so far from any others, for a decision on them."""
+    rows = connection.execute(
+        """SELECT number, size_bytes, changed_ns FROM images
+        WHERE changed > 0 AND changed = ? ORDER BY number""",
+        (CHANGED,),
+    )
+    told = repr([tuple(row) for row in rows])
+    return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
 
 
 def ask_again(
@@ -91,7 +135,7 @@ def ask_again(
     Returns:
         How many.
     """
-    last = connection.execute("SELECT ifnull(max(number), 1) FROM answers").fetchone()[0]
+    last = connection.execute(_LAST).fetchone()[0]
     images = _list_changed(connection, samples)
     for image in images:
         for table in ("current", "assignments", "opinions"):
@@ -101,28 +145,38 @@ def ask_again(
             WHERE number = ?""",
             (last, image),
         )
-        connection.execute("UPDATE images SET copy_of = NULL WHERE copy_of = ?", (image,))
         refresh(connection, image, overlap=settings.overlap, multi_label=settings.multi_label)
-    reopen(connection, settings.overlap)
+    mark_copies(connection, settings)
     return len(images)
 
 
-def keep_labels(connection: sqlite3.Connection, samples: Sequence[str] | None = None) -> int:
+def keep_labels(
+    connection: sqlite3.Connection,
+    photos: Path,
+    settings: Settings,
+    samples: Sequence[str] | None = None,
+) -> int:
     """Let the answers to files that changed hold for what is in them now.
+
+    Copies of what was in them before follow them no longer. Files that are gone, or have changed
+    again, are left: nobody has seen what is in them.
 
     Args:
         connection: Within a transaction.
+        photos: The folder of the samples.
+        settings: What holds now.
         samples: Which of them; None is all.
 
     Returns:
         How many.
     """
-    images = _list_changed(connection, samples)
-    connection.executemany(
-        "UPDATE images SET changed = 0, content = NULL WHERE number = ?",
-        [(image,) for image in images],
-    )
-    return len(images)
+    kept = 0
+    for image in _list_changed(connection, samples):
+        row = connection.execute("SELECT * FROM images WHERE number = ?", (image,)).fetchone()
+        if is_as_noted(photos, row):
+            kept += connection.execute(_KEEP, (image,)).rowcount
+    mark_copies(connection, settings)
+    return kept
 
 
 def _list_changed(connection: sqlite3.Connection, samples: Sequence[str] | None) -> list[int]:

@@ -30,9 +30,12 @@ def refresh(connection: sqlite3.Connection, image: int, *, overlap: int, multi_l
     imported = len(people) < len(given)
     labels = decide(votes, multi_label=multi_label)
     # What has answers of its own is asked about by itself; what has too few, as all others are.
+    # Without answers, nothing is about the file that was there before.
     connection.execute(
         """UPDATE images SET votes = :votes, skips = :skips, imported = :imported,
         labels = :labels, disputed = :disputed, copy_of = CASE WHEN :answers = 0 THEN copy_of END,
+        content = CASE WHEN :answers > 0 OR changed = 0 THEN content END,
+        changed = CASE WHEN :answers > 0 THEN changed ELSE 0 END,
         enough = CASE WHEN :votes >= enough THEN enough ELSE 0 END WHERE number = :image""",
         {
             "votes": len(votes),
@@ -68,11 +71,11 @@ def change_overlap(connection: sqlite3.Connection, before: int, after: int) -> N
 
 def ask_more(connection: sqlite3.Connection, overlap: int) -> int:
     """Ask more people about images that were done when fewer were asked; return how many."""
-    done = connection.execute(
-        "UPDATE images SET enough = 0 WHERE enough > 0 AND enough < ?", (overlap,)
-    ).rowcount
+    asked = "SELECT count(*) FROM images WHERE open = 1"
+    before = connection.execute(asked).fetchone()[0]
+    connection.execute("UPDATE images SET enough = 0 WHERE enough > 0 AND enough < ?", (overlap,))
     reopen(connection, overlap)
-    return done
+    return int(connection.execute(asked).fetchone()[0] - before)
 
 
 def decide(votes: Sequence[str], *, multi_label: bool) -> str | None:

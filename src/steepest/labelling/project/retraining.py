@@ -16,6 +16,7 @@ from torch import Tensor
 from steepest.errors import InputError, RunFolderError
 from steepest.labelling.project.choosing import SPREAD, pick_by_model, pick_spread
 from steepest.labelling.project.copies import find_copies
+from steepest.labelling.project.following import LEARNABLE
 from steepest.labelling.project.learning import Learnt, can_learn, learn, to_targets
 from steepest.labelling.project.listing import check_there
 from steepest.labelling.project.looking import look_closely
@@ -100,10 +101,13 @@ def _train(this: Round) -> Outcome | None:
 def _list_labelled(
     connection: sqlite3.Connection, this: Round, held_out: bool
 ) -> list[sqlite3.Row]:
+    # A test on a copy of what was learnt would say nothing.
     rows = connection.execute(
-        """SELECT number, id, labels FROM images WHERE labels IS NOT NULL AND missing = 0
-        AND unreadable IS NULL AND held_out = ? ORDER BY id""",
-        (int(held_out),),
+        f"""WITH shown AS ({LEARNABLE})
+        SELECT number, id, labels FROM shown WHERE id IS NOT NULL AND held_out = :out AND NOT (:out
+        AND content IS NOT NULL AND content IN (SELECT content FROM shown WHERE held_out = 0))
+        ORDER BY id""",  # noqa: S608
+        {"out": int(held_out)},
     ).fetchall()
     most = most_samples(this.settings.side)
     kept = random_subset([row["id"] for row in rows], most, this.settings.seed, "memory")

@@ -175,6 +175,8 @@ def _next_values(
         "why": why_of_task(tasks[0]) if tasks else Why(),
         "ahead": [task.sample for task in tasks[1:]],
         "labels": None,
+        "copy_of": None,
+        "copies_differ": False,
         "said": None,
         "before": None,
         "last": last,
@@ -196,12 +198,15 @@ def again_values(room: Room, who: str, sample: str, view: str) -> dict[str, obje
     own = queue.answer_of(who, sample)
     said = queue.history(sample=sample, limit=20)
     known = own or next(iter(said), None)
+    resolved = queue.label_of(sample)
     return {
         "view": view,
         "task": sample,
         "why": why_of_answer(room, known) if known else Why(),
         "ahead": [],
-        "labels": own.labels if own else queue.label_of(sample).labels,
+        "labels": own.labels if own else resolved.labels,
+        "copy_of": resolved.copy_of,
+        "copies_differ": resolved.disputed,
         "said": said,
         "before": own.number if own else None,
         "last": None,

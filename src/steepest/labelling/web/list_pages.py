@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse, Response
 
 from steepest.labelling.project.history import State
-from steepest.labelling.web.room import Annotator, Here
+from steepest.labelling.web.room import Annotator, Browser, Here
 
 router = APIRouter()
 
@@ -26,6 +26,8 @@ def review(room: Here, who: Annotator) -> HTMLResponse:
         "suspicious": figure.suspicious,
         "counts": figure.counts,
         "changed": queue.samples(state="changed", limit=PAGE),
+        "mark": room.project.changed_mark(),
+        "differing": queue.samples(state="differing", limit=PAGE),
         "disputed": queue.samples(state="disputed", limit=PAGE),
         "work": room.figures.work(),
     }
@@ -34,14 +36,22 @@ def review(room: Here, who: Annotator) -> HTMLResponse:
 
 @router.post("/changed")
 def settle_changed(
-    room: Here, who: Annotator, then: Annotated[Literal["ask", "keep"], Form()]
-) -> Response:  # files are everybody's, whoever decides about them
-    """Ask again about files that changed since they were labelled, or keep their labels."""
-    del who
+    room: Here,
+    who: Annotator,
+    browser: Browser,
+    then: Annotated[Literal["ask", "keep"], Form()],
+    mark: Annotated[str, Form(max_length=200)],
+) -> Response:
+    """Ask again about files that changed since they were labelled, or keep their labels.
+
+    Only those that were shown are decided about: others may have changed meanwhile.
+    """
     if then == "ask":
-        room.project.ask_again()
+        room.project.ask_again(mark=mark)
+        # What is held here would be shown before them.
+        room.project.queue.release(who, browser)
     else:
-        room.project.keep_labels()
+        room.project.keep_labels(mark=mark)
     return Response(status_code=204, headers={"HX-Redirect": "/" if then == "ask" else "/review"})
 
 

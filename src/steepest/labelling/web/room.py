@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -93,12 +94,23 @@ class Room:
             lstrip_blocks=True,
         )
         pages.filters.update(FILTERS)
-        pages.globals.update(picture=picture_address, asset=self._asset)
+        pages.globals.update(picture=self._picture, asset=self._asset)
         return pages
 
     def _asset(self, name: str) -> str:
         mark = hashlib.sha256(self.static[name]).hexdigest()[:12]
         return f"/static/{name}?{mark}"
+
+    def _picture(self, sample: str, side: int) -> str:
+        """Return where a picture of a sample is: elsewhere if its file is another one now.
+
+        Browsers keep pictures, and would go on showing the earlier one.
+        """
+        where: dict[str, str | int] = {"sample": sample, "side": side}
+        with contextlib.suppress(OSError, ValueError):
+            status = (self.project.photos / sample).stat()
+            where["file"] = f"{status.st_mtime_ns:x}-{status.st_size:x}"
+        return "/picture?" + urlencode(where)
 
     def show(
         self,
@@ -125,11 +137,6 @@ class Room:
         )
         headers = {} if events is None else {"HX-Trigger": json.dumps(events)}
         return HTMLResponse(text, headers=headers)
-
-
-def picture_address(sample: str, side: int) -> str:
-    """Return where a picture of a sample is."""
-    return "/picture?" + urlencode({"sample": sample, "side": side})
 
 
 async def room_of(request: Request) -> Room:

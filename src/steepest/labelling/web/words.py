@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 from steepest.labelling.project.picking import VALIDATION
 
+_MOST_LETTERS = 36
+
 _STAGES = {
     "looking": "looking for images",
     "reading": "reading images",
@@ -53,6 +55,11 @@ def names(labels: Sequence[str] | None) -> str:
     return ", ".join(labels) if labels else "none of them"
 
 
+def ending(name: str) -> str:
+    """Return a name, or the end of a long one, where files in one folder differ."""
+    return name if len(name) <= _MOST_LETTERS else f"…{name[1 - _MOST_LETTERS :]}"
+
+
 def ago(moment: float) -> str:
     """Return how long ago a moment was."""
     seconds = max(0.0, time.time() - moment)
@@ -82,6 +89,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
     "interval": interval,
     "number": number,
+    "ending": ending,
     "score": score,
     "pace": pace,
     "kappa": kappa,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from steepest.errors import InputError
 from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.following import SHOWN_BY
 from steepest.labelling.project.project import Project
 from steepest.labelling.project.records import Labels
 
@@ -62,17 +63,18 @@ def suspicious(project: Project, *, limit: int = 50, margin: float = 0.3) -> lis
 
 
 # SQLite takes the other columns from the row of the maximum.
-_OPINIONS = """SELECT i.id, i.labels, o.source, o.probabilities, max(o.version) AS version
+_OPINIONS = f"""SELECT {SHOWN_BY} AS shown, i.labels, o.source, o.probabilities,
+    max(o.version) AS version
     FROM (
         SELECT image, version, source, probabilities FROM opinions
         UNION ALL
         SELECT p.image, b.version, 'pick', p.predicted FROM picks p
         JOIN batches b ON b.number = p.batch WHERE b.version IS NOT NULL
     ) o JOIN images i ON i.number = o.image
-    WHERE i.labels IS NOT NULL AND i.votes <= ? AND NOT EXISTS (
+    WHERE i.labels IS NOT NULL AND i.votes <= ? AND shown IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM current c JOIN answers a ON a.number = c.answer
         WHERE c.image = i.number AND a.kind = 'relabel')
-    GROUP BY i.number"""
+    GROUP BY i.number"""  # noqa: S608
 
 
 def _judge(row: sqlite3.Row, classes: ClassList) -> Suspicion | None:
@@ -91,7 +93,7 @@ def _judge(row: sqlite3.Row, classes: ClassList) -> Suspicion | None:
     if said == label:
         return None
     return Suspicion(
-        row["id"],
+        row["shown"],
         tuple(classes.names[k] for k in sorted(label)),
         tuple(classes.names[k] for k in sorted(said)),
         right,

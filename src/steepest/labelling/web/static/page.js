@@ -14,6 +14,9 @@ function say(text) {
   box.hidden = !text;
 }
 
+// On a telephone, the list of pages is wider than the window.
+find("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // --- pictures -----------------------------------------------------------------------------
 
 const ahead = new Map();
