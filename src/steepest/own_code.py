@@ -32,7 +32,10 @@ def import_own(kind: str, name: str, form: str) -> object:
         try:
             module = importlib.import_module(module_name)
         except Exception as error:
-            raise InputError(f"{kind} {name!r} cannot be imported: {in_one_line(error)}") from error
+            hint = f": write {form}, without .py" if module_name.endswith(".py") else ""
+            raise InputError(
+                f"{kind} {name!r} cannot be imported: {in_one_line(error)}{hint}"
+            ) from error
     _FOLDERS[str(Path.cwd())] = None
     return getattr(module, attribute, None)
 

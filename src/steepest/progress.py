@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
+from steepest.errors import InputError
+
 
 class Step(Protocol):
     """One piece of work under way."""
@@ -89,8 +91,16 @@ def show_progress(enabled: bool = True) -> Progress:
 
 
 def as_progress(progress: bool | Progress) -> Progress:
-    """Return where progress is shown: as given, or what suits standard error, or nowhere."""
-    return show_progress(enabled=progress) if isinstance(progress, bool) else progress
+    """Return where progress is shown: as given, or what suits standard error, or nowhere.
+
+    Raises:
+        InputError: If it is no way to show progress.
+    """
+    if isinstance(progress, bool):
+        return show_progress(enabled=progress)
+    if not hasattr(progress, "task"):
+        raise InputError(f"progress must be True or False, not {progress!r}")
+    return progress
 
 
 class _Silent:

@@ -12,10 +12,13 @@ import numpy.typing as npt
 
 from steepest.errors import InputError
 from steepest.loop.choosing import Chooser, as_features, with_targets
-from steepest.loop.marks import read_labels
+from steepest.loop.estimators import check_classifier, fit_clone
+from steepest.loop.marks import check_kinds, check_rows, read_labels
+from steepest.loop.sample_rows import as_rows, numbers_of
 from steepest.loop.torch_inside import torch_inside
 from steepest.pool import Label
-from steepest.scoring.looking import BatchSize, as_strategy
+from steepest.scoring.arguments import BatchSize
+from steepest.scoring.looking import as_strategy
 from steepest.scoring.samples import as_samples
 from steepest.scoring.select import check_k
 from steepest.scoring.selection import Selection
@@ -24,7 +27,8 @@ from steepest.strategies import Needs, Strategy
 from steepest.strategies.support import NO_SUPPORT
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+    from sklearn.exceptions import NotFittedError
     from sklearn.utils import _safe_indexing as rows_of
     from sklearn.utils import check_random_state
     from sklearn.utils.validation import check_is_fitted
@@ -97,10 +101,12 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             y: Labels [N], with the mark of a sample without one.
 
         Raises:
-            InputError: If there is not one label or mark for each sample.
+            InputError: If there is not one label or mark for each sample, or the estimator or
+                strategy is none.
         """
-        self.X_, count = _indexable(X)
-        self.y_ = _check_kinds(read_labels(y, count, self.unlabelled))
+        self._check()
+        self.X_, count = as_rows(X)
+        self.y_ = check_kinds(read_labels(y, count, self.unlabelled))
         self.skipped_ = np.zeros(len(self.y_), dtype=bool)
         self.teachings_ = 0
         self.seed_ = _seed_of(self.random_state)
@@ -138,14 +144,16 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             InputError: If there is not one label for each row, or no such row.
         """
         check_is_fitted(self, "y_")
-        rows = _check_rows(indices, len(self.y_))
+        rows = check_rows(indices, len(self.y_))
         given = read_labels(labels, len(rows), self.unlabelled)
+        if len(rows) == 0:
+            return self
         refused = np.array([label is None for label in given], dtype=bool)
         changed, skipped = self.y_.copy(), self.skipped_.copy()
         changed[rows] = given
         skipped[rows] = refused
         # What the estimator refuses changes nothing: it may raise anything here.
-        fitted = self._fitted(_check_kinds(changed))
+        fitted = self._fitted(check_kinds(changed))
         self.y_, self.skipped_ = changed, skipped
         self.teachings_ += 1
         self._take(fitted)
@@ -153,21 +161,54 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def predict(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the likeliest class of each sample [N]."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.predict(X)
+        return self._learnt().predict(X)
 
     def predict_proba(self, X: Any) -> Any:  # noqa: ANN401, N803
         """Return the probability of each class [N, C]."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.predict_proba(X)
+        return self._learnt().predict_proba(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: ANN401, N803
+        """Return the accuracy on the samples that have a label.
+
+        Args:
+            X: Samples [N, ...].
+            y: Labels [N]; samples with the mark of one without a label are left out.
+            sample_weight: What each counts [N]; equal if None.
+
+        Raises:
+            InputError: If no sample has a label.
+        """
+        samples, count = as_rows(X)
+        labels = read_labels(y, count, self.unlabelled)
+        rows = np.flatnonzero([label is not None for label in labels])
+        if len(rows) == 0:
+            raise InputError("no sample has a label to score by: give labels of some")
+        known = np.array(labels[rows].tolist())
+        weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        return float(super().score(rows_of(samples, rows), known, weights))
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         from sklearn.utils import get_tags
 
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.input_tags = inner.input_tags
-        tags.classifier_tags = replace(inner.classifier_tags, multi_label=False)
+        if inner.classifier_tags is not None:
+            tags.classifier_tags = replace(inner.classifier_tags, multi_label=False)
         return tags
+
+    def _check(self) -> None:
+        """Refuse what could not learn, or not choose."""
+        check_classifier(self.estimator)
+        as_strategy(self.start, None)
+        if self.strategy is not None:
+            as_strategy(self.strategy, self.options)
+
+    def _learnt(self) -> Any:  # noqa: ANN401
+        """Return the fitted estimator."""
+        check_is_fitted(self, "y_")
+        if not hasattr(self, "estimator_"):
+            raise NotFittedError("nothing is labelled yet, so nothing was learnt: teach first")
+        return self.estimator_
 
     @property
     def _labelled(self) -> npt.NDArray[np.bool_]:
@@ -179,7 +220,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if len(rows) == 0:
             return None
         known = np.array(y[rows].tolist())
-        fitted = _fit(self.estimator, rows_of(self.X_, rows), known)
+        fitted = fit_clone(self.estimator, rows_of(self.X_, rows), known)
         return fitted, getattr(fitted, "classes_", np.unique(known))
 
     def _take(self, fitted: tuple[Any, Any] | None) -> None:
@@ -198,7 +239,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if ready:
             strategy = as_strategy(usual if self.strategy is None else self.strategy, self.options)
         if features is None and inside is None and Needs.FEATURES in strategy.needs:
-            features = _numbers(self.X_)
+            features = numbers_of(self.X_)
         ids = range(len(self.y_))
         chooser = Chooser(
             samples=None if inside is None else as_samples(inside[1]),
@@ -214,8 +255,11 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
                 self._predict, k, strategy, labelled=taken, seed=seed, support=NO_SUPPORT
             )
         rows = np.flatnonzero(self._labelled)
-        known = np.searchsorted(self.classes_, np.array(self.y_[rows].tolist()))
-        targets: dict[SampleId, Label] = dict(zip(rows.tolist(), known.tolist(), strict=True))
+        # A net's outputs are the labels themselves, whether or not all of them were seen yet.
+        targets: dict[SampleId, Label] = {
+            row: int(y) if isinstance(y := self.y_[row], numbers.Integral) else y
+            for row in rows.tolist()
+        }
         support = with_targets(NO_SUPPORT, strategy, targets, None)
         return chooser.by_model(inside[0], k, strategy, labelled=taken, seed=seed, support=support)
 
@@ -230,59 +274,8 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return self.estimator_.predict_proba(rows_of(self.X_, ids))
 
 
-def _fit(estimator: Any, rows: Any, known: npt.NDArray[Any]) -> Any:  # noqa: ANN401
-    """Fit a clone; the first labels may well be of one class, which many cannot learn."""
-    try:
-        return clone(estimator).fit(rows, known)
-    except ValueError as error:
-        if len(np.unique(known)) > 1 or "class" not in str(error):
-            raise
-        from sklearn.dummy import DummyClassifier
-
-        return DummyClassifier().fit(rows, known)
-
-
-def _indexable(samples: Any) -> tuple[Any, int]:  # noqa: ANN401
-    """Return samples in a form that has rows, and how many."""
-    if hasattr(samples, "tocsr"):
-        samples = samples.tocsr()  # Other sparse forms have no rows to take.
-    elif not hasattr(samples, "__len__"):
-        samples = np.asarray(samples)
-    count = int(samples.shape[0]) if hasattr(samples, "shape") else len(samples)
-    if count == 0:
-        raise InputError("the pool is empty: there is nothing to learn from or to choose")
-    return samples, count
-
-
 def _seed_of(state: int | np.random.RandomState | None) -> int:
     """Return a whole number for every way in which scikit-learn takes a random state."""
     if isinstance(state, numbers.Integral):
         return int(state)
     return int(check_random_state(state).randint(np.iinfo(np.int32).max))
-
-
-def _check_rows(indices: Any, count: int) -> npt.NDArray[np.intp]:  # noqa: ANN401
-    rows = np.atleast_1d(np.asarray(indices))
-    if rows.dtype.kind not in "iu" or rows.ndim != 1 or len(set(rows.tolist())) != len(rows):
-        raise InputError("indices must be distinct row numbers, and no mask")
-    if len(rows) and not 0 <= rows.min() <= rows.max() < count:
-        raise InputError(f"indices must be rows of the pool, 0 to {count - 1}")
-    return rows.astype(np.intp)
-
-
-def _check_kinds(labels: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
-    """Refuse texts beside numbers: as an array, all of them would become texts."""
-    texts = {isinstance(label, str) for label in labels if label is not None}
-    if len(texts) > 1:
-        raise InputError("some labels are texts and others numbers: use one kind")
-    return labels
-
-
-def _numbers(samples: Any) -> npt.NDArray[np.float64] | None:  # noqa: ANN401
-    """Return samples as rows of numbers [N, D], if that is what they are."""
-    dense = samples.toarray() if hasattr(samples, "toarray") else samples
-    try:
-        rows = np.asarray(dense, dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-    return rows.reshape(len(rows), -1) if rows.ndim > 1 else None

@@ -80,6 +80,11 @@ def test_maps_of_any_dimension_are_read_by_their_mean(positions):
     torch.testing.assert_close(found, head.from_means(torch.cat(means, dim=1)))
 
 
+def test_maps_with_positions_before_channels_are_refused():
+    with pytest.raises(ModelError, match="channels before positions"):
+        LossHead((3,)).means_of([torch.zeros(2, 7, 3)])
+
+
 def test_the_whole_map_counts_and_not_a_corner_of_it():
     head = LossHead((3,))
     image = torch.zeros(1, 3, 56, 56)

@@ -36,6 +36,14 @@ def test_a_file_and_changes_on_the_command_line(tmp_path):
     assert load_config(path).training.epochs == 3
 
 
+def test_options_of_another_name_do_not_stay_behind():
+    assert load_config("camvid", ["strategy.name=margin"]).strategy.options == {}
+    changes = ["strategy.options.draws=2", "strategy.name=fisher-gradnorm"]
+    assert load_config("camvid", changes).strategy.options == {"draws": 2}
+    same = load_config("camvid", ["strategy.name=entropy-gradnorm"])
+    assert same.strategy.options == {"norm": "tensor-sum"}
+
+
 def test_the_subset_is_ten_times_k_by_default():
     assert config(loop={"initial": 5, "k": 7, "cycles": 2}).loop.candidates == 70
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 import steepest
 from steepest.errors import InputError, NonFiniteError
 from steepest.gradnorm import GradientNorms, reference_norms
+from steepest.tasks import Segmentation
 
 LABELS = [0, 1, 2, 1, 0]
 
@@ -56,6 +57,12 @@ def test_dense_labels_may_be_too(dtype):
     truth = reference_norms(model, x, "cross-entropy", targets=labels)
     found = steepest.gradient_norms(model, x, "cross-entropy", targets=labels.to(dtype))
     torch.testing.assert_close(found, truth)
+    labels[0, 1:] = 255  # What is not known takes the loss of the task.
+    with pytest.raises(InputError, match=r"255 .* loss=Segmentation\(3\)\.training_loss"):
+        steepest.gradient_norms(model, x, "cross-entropy", targets=labels)
+    found = steepest.gradient_norms(model, x, Segmentation(3).training_loss, targets=labels)
+    alone = steepest.gradient_norms(model, x[:, :, :1], "cross-entropy", targets=labels[:, :1])
+    torch.testing.assert_close(found[0], alone[0])
 
 
 @pytest.mark.parametrize("shape", [(5, 1), (5, 3), (5, 2, 2)])

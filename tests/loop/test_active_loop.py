@@ -236,6 +236,7 @@ def test_support_may_be_a_function(world):
         ({"label": lambda ids: 7}, "label returned a int"),
         ({"label": lambda ids: {59: 1, 58: 1, 57: 1, 56: 1, 55: 1}}, "not asked about"),
         ({"label": lambda ids: iter([3])}, "yield pairs"),
+        ({"label": lambda ids: torch.eye(3).long()[[0] * len(ids)]}, "no row of 0 and 1"),
         ({"label": None}, "give label="),
         ({"evaluate": lambda: "good"}, "finite number"),
         ({"evaluate": lambda: float("nan")}, "finite number"),
@@ -248,7 +249,29 @@ def test_what_cannot_be_used_is_said_in_one_line(world, options, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fit": 3}, "fit must be a function, not a int"),
+        ({"label": 3}, "label must be a function"),
+        ({"evaluate": 0.5}, "evaluate must be a function"),
+        ({"labels": torch.zeros(60)}, "give labels by id"),
+        ({"subset": 0.5}, "subset must be"),
+        ({"batch_size": "64"}, "batch_size must be"),
+        ({"precision": "half"}, "unknown precision"),
+        ({"device": "gpu"}, "device 'gpu' is not known"),
+        ({"task": "segmentation"}, "task must be"),
+        ({"support": {}}, "support must be"),
+    ],
+)
+def test_what_would_fail_after_the_first_labels_is_refused_before(world, options, message):
+    with pytest.raises(InputError, match=message):
+        make(world, **options)
+
+
 def test_bad_arguments_are_refused_at_once(world):
+    with pytest.raises(InputError, match="rounds must be a whole number"):
+        make(world).run(1.5, 4)
     with pytest.raises(InputError, match="no pool"):
         steepest.ActiveLoop(fit=world[2].fit)
     with pytest.raises(InputError, match="features of shape"):

@@ -159,6 +159,12 @@ def test_the_number_of_classes_must_stay():
         loop.ask(2)
 
 
+def test_a_prediction_that_fails_is_not_blamed_on_the_pool():
+    loop, _ = make(predict=lambda ids: 1 / 0)
+    with pytest.raises(InputError, match=r"predict failed on \d+ samples .*ZeroDivisionError"):
+        loop.ask(2)
+
+
 def test_a_model_beside_predictions_is_refused():
     with pytest.raises(InputError, match="leave out model="):
         make(model=torch.nn.Linear(2, 3))

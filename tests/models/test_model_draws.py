@@ -10,7 +10,7 @@ from model_state import same, snapshot
 from torch import nn
 
 from steepest.errors import ModelError
-from steepest.models import build, draws
+from steepest.models import build, draws, extract_features
 from steepest.models.draws import dropout_draws
 from steepest.seeds import generator
 
@@ -229,3 +229,29 @@ def test_masks_are_remembered_within_bounds_and_gone_with_the_model(monkeypatch)
     del model
     gc.collect()
     assert len(draws._MASKS) == known - 1
+
+
+class Padded(nn.Module):
+    """A transformer that reads zeros as padding; fused, it would pack its samples."""
+
+    block_layers = ("encoder.layers.0",)
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.3, batch_first=True)
+        self.encoder, self.head = nn.TransformerEncoder(layer, 1), nn.Linear(4, 3)
+
+    def forward(self, x):
+        padding = x[..., 0] == 0
+        return self.head(self.encoder(x, src_key_padding_mask=padding)[:, 0])
+
+
+def test_fused_attention_does_not_hide_the_layers_within():
+    torch.manual_seed(0)
+    model, x = Padded().eval(), images(5, 6, 4).float()
+    x[3:, 4:] = 0
+    draws = all_draws(model, x)
+    torch.testing.assert_close(draws[:, 3:], all_draws(model, x[3:]))
+    assert draws.std(0).min() > 0
+    assert extract_features(model, x, maps=True).maps[0].shape == (5, 6, 4)
+    assert torch.backends.mha.get_fastpath_enabled()

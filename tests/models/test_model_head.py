@@ -71,7 +71,7 @@ UNCLEAR = {
 def test_what_is_not_clear_is_refused_with_the_remedy(finish):
     model = Net(finish).eval()
     before = snapshot(model)
-    with pytest.raises(ModelError, match=r"no single linear layer .* such as penultimate='fc'"):
+    with pytest.raises(ModelError, match=r"no single linear layer .* as by model.head_layers = "):
         find_penultimate(model, draw(3, 6))
     assert same(snapshot(model), before)
     named = extract_features(model, draw(3, 6), penultimate="fc1")

@@ -108,6 +108,14 @@ def test_numbers_and_names_may_be_mixed(strategy, model, x):
         assert part == pytest.approx(whole, rel=1e-4)
 
 
+def test_a_table_keeps_numbers_and_odd_names_apart(model, x, tmp_path):
+    ids = [i if i % 2 else f"{i}\r,{i}" for i in range(20)]
+    picks = steepest.select(model, x, 6, ids=ids, progress=False)
+    picks.save(tmp_path / "picks.csv")
+    assert {type(name) for name in picks.ids} == {int, str}
+    assert steepest.Selection.load(tmp_path / "picks.csv") == picks
+
+
 @pytest.mark.parametrize("ids", [np.arange(20), torch.arange(20)])
 def test_ids_become_plain_values_however_they_are_given(ids, model, x, tmp_path):
     expected = steepest.select(model, x, 4, labelled=[3], progress=False)
@@ -136,7 +144,9 @@ def test_arrays_of_another_precision_give_the_same_choice_or_are_refused(kind, m
         np.array(3.0), torch.tensor(3.0), np.zeros(5, np.float32), np.array([None] * 5),
         np.array(["a", "b"]), b"bytes", [torch.zeros(3, 2, 2), torch.zeros(3, 3, 3)],
         (torch.zeros(20, 3, 2, 2), torch.zeros(20)), {"input": torch.zeros(20, 3, 2, 2)},
-        TensorDataset(torch.zeros(5, 3, 2, 2, dtype=torch.uint8)),
+        TensorDataset(torch.zeros(5, 3, 2, 2, dtype=torch.uint8)), ["a.png", "b.png"],
+        [[0.5] * 12] * 5, torch.zeros(5, 12).to_sparse(), torch.zeros(5, 12, device="meta"),
+        np.ma.masked_equal(np.zeros((5, 12), np.float32), 0),
     ],
 )  # fmt: skip
 def test_strange_pools_are_refused_in_our_own_words(pool, model):
@@ -160,8 +170,16 @@ def test_where_nothing_is_left_nobody_is_told_to_lower_k(model, x):
 
 
 def test_numbers_of_numpy_count_as_numbers(model, x):
-    expected = steepest.select(model, x, 4, subset=9, progress=False)
-    assert steepest.select(model, x, np.int64(4), subset=np.int64(9), progress=False) == expected
+    expected = steepest.select(model, x, 4, subset=9, batch_size=7, progress=False)
+    sizes = {"subset": np.int64(9), "batch_size": np.int64(7)}
+    assert steepest.select(model, x, np.int64(4), **sizes, progress=False) == expected
+
+
+def test_a_file_open_for_reading_alone_is_a_pool_without_a_word(model, x, tmp_path):
+    np.save(tmp_path / "pool.npy", x.numpy())
+    pool = np.load(tmp_path / "pool.npy", mmap_mode="r")
+    expected = steepest.select(model, x, 4, progress=False)
+    assert steepest.select(model, pool, 4, progress=False) == expected
 
 
 class BrokenInPlaces(nn.Module):

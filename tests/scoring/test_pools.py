@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -75,12 +77,17 @@ def test_dicts_are_passed_by_keyword_without_labels(x):
     assert len(steepest.select(Named(), Dicts(x), 4, progress=False)) == 4
 
 
-def test_worker_processes_change_nothing(model, x):
+def leave_a_mark(worker):
+    Path(f"worker-{worker}").touch()
+
+
+def test_worker_processes_change_nothing(model, x, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     alone = steepest.select(model, x, 5, progress=False)
-    helped = steepest.select(
-        model, DataLoader(TensorDataset(x), num_workers=2), 5, progress=False, batch_size=4
-    )
+    loader = DataLoader(TensorDataset(x), num_workers=2, worker_init_fn=leave_a_mark)
+    helped = steepest.select(model, loader, 5, progress=False, batch_size=4)
     assert helped.ids == alone.ids
+    assert {path.name for path in tmp_path.iterdir()} == {"worker-0", "worker-1"}
 
 
 def test_a_folder_of_images_is_named_by_its_paths(tmp_path, model):
@@ -114,6 +121,21 @@ def test_a_folder_of_images_is_named_by_its_paths(tmp_path, model):
         (lambda m, x: steepest.score(m, x, ids=[1] * 20), "distinct"),
         (lambda m, x: steepest.score(m, (x * 50).byte()), "raw bytes"),
         (lambda m, x: steepest.score(m, x, "entropi"), "did you mean 'entropy'"),
+        (lambda m, x: steepest.score(m, x, subset=True), "subset must be"),
+        (lambda m, x: steepest.select(m, x, 1, subset="9"), "subset must be"),
+        (lambda m, x: steepest.score(m, x, ids=set(range(20))), "ids are a set; give a list"),
+        (lambda m, x: steepest.score(m, x, ids=[0, 0, *range(18)]), "0 is there more than once"),
+        (lambda m, x: steepest.score(m, x, ids=[(i, 0) for i in range(20)]), "str"),
+        (lambda m, x: steepest.score(m, x, labelled="abc"), "labelled is a str: give a list"),
+        (lambda m, x: steepest.score(m, x, labelled=3), "labelled is a int: give a list"),
+        (lambda m, x: steepest.score(m, x, labelled=torch.tensor(3)), "single number"),
+        (lambda m, x: steepest.score(m, x, labelled=[True] * 20), "no mask"),
+        (lambda m, x: steepest.score(m, x, labelled=["1"]), "'1' .* ids are such as 0"),
+        (lambda m, x: steepest.score(m, x, precision=torch.half), "unknown precision"),
+        (lambda m, x: steepest.score(m, x, options=["norm"]), "options are a list"),
+        (lambda m, x: steepest.score(m, x, task="segmentation"), "task must be"),
+        (lambda m, x: steepest.score(m, x, support={"targets": {}}), "support must be"),
+        (lambda m, x: steepest.score(m, x, progress="no"), "progress must be"),
     ],
 )
 def test_bad_arguments_get_one_line(call, message, model, x):
@@ -174,6 +196,14 @@ def test_running_out_of_memory_halves_the_batch(model, x, monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert seen[:3] == [16, 8, 4]
     assert max(seen[3:]) <= 2
+
+
+@pytest.mark.parametrize("strategy", ["entropy-gradnorm", "noise-stability"])
+def test_a_model_in_a_wrapper_for_several_devices_is_asked_itself(strategy, model, x):
+    wrapped = nn.DataParallel(model)
+    found = steepest.select(wrapped, x, 4, strategy, progress=False)
+    assert found == steepest.select(model, x, 4, strategy, progress=False)
+    assert wrapped.training
 
 
 def test_another_device_is_reached_by_a_copy(model, x):

@@ -94,6 +94,37 @@ def test_the_message_fits_the_task():
         Classification(1)
 
 
+@pytest.mark.parametrize(
+    "carry",
+    [
+        lambda z: [{"boxes": z}] * len(z),
+        lambda z: {"logits": z, "pred_boxes": z},
+        lambda z: SimpleNamespace(logits=z, pred_boxes=z),
+    ],
+)
+def test_detectors_are_refused_by_their_boxes(carry):
+    with pytest.raises(ModelError, match="boxes: object detection is not supported"):
+        choose(Wrapped(carry, outputs=3))
+
+
+class TokenClassifierOutput(SimpleNamespace):
+    """What Hugging Face calls logits with classes last."""
+
+
+@pytest.mark.parametrize("strategy", ["margin", "entropy-gradnorm"])
+def test_logits_of_tokens_are_told_to_be_transposed(strategy):
+    def by_token(z):
+        return TokenClassifierOutput(logits=z[:, None].expand(-1, 7, -1))
+
+    with pytest.raises(ModelError, match=r"\[12, 7, 3\], classes last, .*transpose\(1, 2\)"):
+        choose(Wrapped(by_token, outputs=3), strategy)
+
+
+def test_a_regression_is_told_that_it_has_no_classes():
+    with pytest.raises(ModelError, match=r"\(regression\) has no classes, and is not supported"):
+        choose(Wrapped(plain))
+
+
 def test_other_misfits_keep_their_own_words():
     with pytest.raises(ModelError, match="3 outputs, but the task has 5 classes"):
         choose(Wrapped(plain, outputs=3), task=Classification(5))

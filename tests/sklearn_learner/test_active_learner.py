@@ -15,7 +15,8 @@ pytest.importorskip("sklearn")
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -185,6 +186,11 @@ def test_rows_of_texts_need_features_that_are_given():
         (lambda a: a.teach([90], [1]), "0 to 89"),
         (lambda a: a.teach([1.5], [1]), "row numbers"),
         (lambda a: a.set_params(strategy="entropy-gradnorm").query(2), "gradients"),
+        (lambda a: a.set_params(strategy="margn").fit(ROWS, FEW), "did you mean 'margin'"),
+        (lambda a: a.set_params(estimator=LinearRegression()).fit(ROWS, FEW), "is a regressor"),
+        (lambda a: a.set_params(estimator=Perceptron).fit(ROWS, FEW), "give a classifier"),
+        (lambda a: a.fit(ROWS, [1, -1, *[None] * 88]), "if -1 is a class, say unlabelled=None"),
+        (lambda a: a.score(ROWS, np.full(90, -1)), "no sample has a label"),
         (lambda a: a.set_params(estimator=Perceptron()).fit(ROWS, FEW).query(2), "Calibrated"),
     ],
 )
@@ -192,6 +198,23 @@ def test_what_cannot_be_used_is_refused(change, message):
     learner = ActiveLearner(LogisticRegression()).fit(ROWS, FEW)
     with pytest.raises(InputError, match=message):
         change(learner)
+
+
+def test_samples_without_a_label_do_not_count_in_the_score():
+    learner = ActiveLearner(LogisticRegression()).fit(ROWS, FEW)
+    weights = np.linspace(1, 2, 90)
+    assert learner.score(ROWS, FEW) == learner.estimator_.score(ROWS[:12], CLASSES[:12])
+    half = np.where(np.arange(90) < 45, CLASSES, -1)
+    expected = learner.estimator_.score(ROWS[:45], CLASSES[:45], weights[:45])
+    assert learner.score(ROWS, half, weights) == pytest.approx(expected)
+
+
+def test_nothing_taught_changes_nothing_and_nothing_learnt_says_so():
+    learner = ActiveLearner(LogisticRegression()).fit(ROWS, np.full(90, -1))
+    with pytest.raises(NotFittedError, match="nothing is labelled yet"):
+        learner.predict(ROWS)
+    before = learner.query(3)
+    np.testing.assert_array_equal(learner.teach([], []).query(3), before)
 
 
 class Blocks(nn.Sequential):
@@ -228,6 +251,26 @@ def test_a_module_in_skorch_is_asked_itself(strategy):
     )  # fmt: skip
     assert tuple(rows.tolist()) == wanted.ids
     assert learner.teach(rows, CLASSES[rows]).score(ROWS, CLASSES) > 0.5
+
+
+def test_a_class_not_seen_yet_moves_no_other_class():
+    seen = np.where(CLASSES == 1, -1, FEW)
+    learner = ActiveLearner(Torch().net(), "isal").fit(ROWS, seen)
+    rows = learner.query(5)
+    targets = {i: int(seen[i]) for i in range(90) if seen[i] != -1}
+    wanted = steepest.select(
+        learner.estimator_.module_, ROWS, 5, "isal", seed=learner.selection_.seed,
+        support=steepest.strategies.Support(targets=targets), progress=False,
+    )  # fmt: skip
+    assert tuple(rows.tolist()) == wanted.ids
+
+
+@pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
+def test_a_net_in_a_search_is_asked_itself():
+    search = GridSearchCV(Torch().net(), {"lr": [0.5]}, cv=2)
+    learner = ActiveLearner(search).fit(ROWS, FEW)
+    assert learner.query(2).size == 2
+    assert learner.selection_.strategy == "entropy-gradnorm"
 
 
 @pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")

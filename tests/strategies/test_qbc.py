@@ -52,6 +52,12 @@ def test_it_is_the_jensen_shannon_divergence_of_all_members():
     np.testing.assert_allclose(found, entropy, rtol=1e-9)
 
 
+def test_members_may_be_of_another_precision():
+    model, other, x = member(0), member(1), points()
+    found = score(model, x, [copy.deepcopy(other).float()])
+    np.testing.assert_allclose(found, score(model, x, [other]), rtol=1e-4, atol=1e-6)
+
+
 def test_identical_members_do_not_disagree():
     model = member(0)
     twins = [copy.deepcopy(model), copy.deepcopy(model)]

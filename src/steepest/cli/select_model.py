@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import nn
 
 from steepest.cli.arguments import pairs
-from steepest.errors import InputError
+from steepest.errors import InputError, UnknownNameError
 from steepest.tasks import Task
 
 
@@ -52,7 +52,15 @@ def check_weights(arguments: argparse.Namespace) -> None:
     Raises:
         InputError: Says that they are needed.
     """
-    if arguments.weights is None and ":" not in arguments.model:
+    if ":" in arguments.model:
+        return
+    from steepest.models import MODELS
+
+    try:
+        MODELS.get(arguments.model)
+    except UnknownNameError as error:
+        raise InputError(f"{error}; one of your own is package.module:factory") from error
+    if arguments.weights is None:
         raise InputError(
             f"--model {arguments.model}: a built-in model needs the --weights of your training; "
             "fresh ones know nothing"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from steepest.errors import InputError
+from steepest.errors import InputError, ModelError
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.preserve import evaluating
 from steepest.models.features import Features, extract_features
@@ -51,7 +51,17 @@ class LossHead(Extra):
         return self.from_means(self.means_of(maps))
 
     def means_of(self, maps: Sequence[Tensor]) -> Tensor:
-        """Return the means over the positions of all maps, side by side [N, sum of channels]."""
+        """Return the means over the positions of all maps, side by side [N, sum of channels].
+
+        Raises:
+            ModelError: If maps have other channels than those that the head was made for.
+        """
+        for found, wanted in zip(maps, self.channels, strict=True):
+            if found.shape[1] != wanted:
+                raise ModelError(
+                    f"a map has {found.shape[1]} channels where others have {wanted}: the model's "
+                    "block_layers must return [N, C, ...], channels before positions"
+                )
         kind = self.last.weight.dtype
         flat = [m.flatten(2) if m.ndim > 2 else m[:, :, None] for m in maps]
         return torch.cat([m.mean(2, dtype=kind) for m in flat], dim=1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from steepest.errors import ModelError, NonFiniteError
 from steepest.gradnorm import inputs as batches
@@ -41,6 +42,11 @@ def check_weights(parameters: dict[str, nn.Parameter]) -> None:
     for name, parameter in parameters.items():
         if nn.parameter.is_lazy(parameter):
             raise ModelError(f"the weight {name!r} has no shape yet: run the model once first")
+        if parameter.is_inference():
+            raise ModelError(
+                f"the weight {name!r} was made under torch.inference_mode, which takes its "
+                "gradients away: make or load the model outside of it, or give copy.deepcopy(model)"
+            )
         if not _is_finite(parameter):
             raise NonFiniteError(
                 f"the weight {name!r} holds NaN or infinity: train again or load other weights"
@@ -52,6 +58,20 @@ def _is_finite(parameter: nn.Parameter) -> bool:
         return bool(torch.isfinite(parameter.detach()).all())
     except (NotImplementedError, RuntimeError):
         return True  # A kind of number that torch cannot ask; a used one shows in the result.
+
+
+def check_reached(losses: Sequence[Tensor]) -> None:
+    """Raise if no loss leads back to any parameter: every norm would be 0.
+
+    Raises:
+        ModelError: Says what cuts outputs off.
+    """
+    if not any(loss.requires_grad for loss in losses):
+        raise ModelError(
+            "no trainable parameter takes part in the model's outputs, so that every gradient is "
+            "0: take torch.no_grad, inference_mode, detach and rounding out of its forward, or set "
+            "requires_grad on what makes the logits; 'margin' and 'entropy' take no gradients"
+        )
 
 
 def is_unusual(parameter: nn.Parameter) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
-from steepest.gradnorm.checks import check_mode, check_weights
+from steepest.gradnorm.checks import check_mode, check_reached, check_weights
 from steepest.gradnorm.components import Squares
 from steepest.gradnorm.forms import Forms, Known
 from steepest.gradnorm.inputs import Inputs
@@ -191,6 +191,7 @@ class Engine:
             with watch:
                 outputs = self.restored_call(inputs)
             values = losses(outputs, slice(0, total))
+            check_reached(values)
             meter = Meter(watch, self.routes, self.observer)
             return outputs, *meter.measure_all(values, outputs)
         finally:

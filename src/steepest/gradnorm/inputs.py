@@ -16,6 +16,10 @@ Inputs = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 """One batch: a tensor, several positional tensors, or keyword tensors; samples first [N, ...]."""
 
 
+_OF_TOKENS = ("TokenClassifier", "CausalLM", "MaskedLM", "Seq2SeqLM")
+"""Outputs of Hugging Face that carry logits [N, L, C], whose positions would pass for classes."""
+
+
 def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401 - a model returns what it likes
     """Run the model on one batch.
 
@@ -46,19 +50,21 @@ def tensors_of(inputs: Inputs) -> list[Tensor]:
     Raises:
         InputError: If something in it is not a tensor, or the tensors disagree on N.
     """
+    names: list[str] = []
     if isinstance(inputs, Tensor):
         found: list[Any] = [inputs]
     elif isinstance(inputs, Mapping):
-        found = list(inputs.values())
+        names, found = list(inputs), list(inputs.values())
     elif isinstance(inputs, Sequence):
         found = list(inputs)
     else:
         found = [inputs]
-    for item in found:
+    for place, item in enumerate(found):
         if not isinstance(item, Tensor) or item.ndim == 0:
+            where = f" in {names[place]!r}" if names else ""
             raise InputError(
                 "inputs must be a tensor, or a tuple or dict of tensors, with the samples along "
-                f"the first dimension; found {type(item).__name__}"
+                f"the first dimension; found {type(item).__name__}{where}"
             )
         if item.layout != torch.strided or item.is_nested:
             raise InputError("inputs must be dense tensors: call .to_dense() or pad them first")
@@ -149,6 +155,7 @@ def logits_of(outputs: Any) -> Tensor:  # noqa: ANN401
         ModelError: If there are none.
     """
     logits = outputs
+    _refuse_boxes(outputs)
     if isinstance(outputs, Mapping):
         logits = outputs.get("logits")
     elif not isinstance(outputs, Tensor):
@@ -164,3 +171,30 @@ def logits_of(outputs: Any) -> Tensor:  # noqa: ANN401
             "two classes C is needed"
         )
     return logits
+
+
+def check_classes_second(outputs: Any) -> None:  # noqa: ANN401
+    """Refuse logits that are known to have their classes last.
+
+    Raises:
+        ModelError: Says the remedy.
+    """
+    kind = type(outputs).__name__
+    if any(word in kind for word in _OF_TOKENS) and outputs.logits.ndim == 3:
+        raise ModelError(
+            f"the model returned {kind} with logits {list(outputs.logits.shape)}, classes last, "
+            "where [N, C, ...] is needed: wrap it in a module that returns logits.transpose(1, 2)"
+        )
+
+
+def _refuse_boxes(outputs: Any) -> None:  # noqa: ANN401
+    """Refuse a detector, whose logits are those of boxes and would be taken for label maps."""
+    if isinstance(outputs, Tensor):
+        return
+    found = outputs[0] if isinstance(outputs, (list, tuple)) and outputs else outputs
+    for name in ("boxes", "pred_boxes"):
+        if name in found if isinstance(found, Mapping) else hasattr(found, name):
+            raise ModelError(
+                f"the model returns {name}: object detection is not supported; wrap it in a module "
+                "that returns one row of logits [N, C] for each image"
+            )

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from steepest.errors import InputError, ModelError, UnknownNameError
-from steepest.gradnorm.inputs import logits_of
+from steepest.gradnorm.inputs import check_classes_second, logits_of
 
 Loss = str | Callable[..., Tensor]
 """A name of this module, or a callable ``outputs[, targets] -> [N]``."""
@@ -194,6 +194,7 @@ def resolve(loss: Loss, targets: Tensor | None, total: int, *, checked: bool = T
 
 def _logits(outputs: Any, rows: slice) -> Tensor:  # noqa: ANN401
     logits = logits_of(outputs)
+    check_classes_second(outputs)
     if len(logits) != rows.stop - rows.start:
         raise ModelError(
             f"the model returned {len(logits)} rows of logits for {rows.stop - rows.start} "

@@ -21,7 +21,7 @@ def check_precision(precision: str) -> None:
         UnknownNameError: Names the nearest.
     """
     if precision not in get_args(Precision):
-        raise UnknownNameError("precision", precision, get_args(Precision))
+        raise UnknownNameError("precision", str(precision), get_args(Precision))
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from steepest.errors import ModelError, first_line
+
 
 @contextmanager
 def preserved(model: nn.Module) -> Iterator[None]:
@@ -92,5 +94,26 @@ def preserved_buffers(model: nn.Module) -> Iterator[Buffers]:
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Put the model into eval mode, and leave it as it was found."""
     with preserved(model), preserved_buffers(model):
-        model.eval()
+        try:
+            model.eval()
+        except NotImplementedError as error:
+            raise ModelError(
+                f"{type(model).__name__} cannot be put into eval mode ({first_line(error)}): give "
+                "the torch.nn.Module that it was made from"
+            ) from error
         yield
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Let torch's transformer layers run layer by layer, as in training.
+
+    Fused, they pass over the layers within them, and pack padded samples into nested tensors,
+    which have no rows.
+    """
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)

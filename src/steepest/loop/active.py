@@ -18,13 +18,13 @@ from steepest.loop.choosing import Chooser, as_features
 from steepest.loop.folder import LoopFolder
 from steepest.loop.mind import Fit, Mind
 from steepest.loop.predicted import Predict
-from steepest.loop.round import Round, as_metrics, digest
+from steepest.loop.round import Round, as_metrics, check_rounds, digest
 from steepest.loop.stopwatch import Stopwatch
-from steepest.loop.told import Asking, as_answers, ask_for, name_of
+from steepest.loop.told import Asking, as_answers, ask_for, check_functions, name_of
 from steepest.pool import Label, Pool, State
 from steepest.pool.values import plain_ids
 from steepest.progress import Progress, as_progress
-from steepest.scoring.looking import BatchSize
+from steepest.scoring.arguments import BatchSize
 from steepest.scoring.samples import PoolLike, as_samples
 from steepest.scoring.select import check_k
 from steepest.scoring.selection import Selection
@@ -102,6 +102,7 @@ class ActiveLoop:
         folder: Path | str | None = None,
         progress: bool | Progress = True,
     ) -> None:
+        check_functions(fit=fit, predict=predict, label=label, evaluate=evaluate)
         if pool is None and (ids is None or predict is None):
             raise InputError("there is no pool: give one, or predict= and ids=")
         samples = None if pool is None else as_samples(pool, ids)
@@ -125,7 +126,7 @@ class ActiveLoop:
         self.pool: Pool = self._kept.pool
         self.selection: Selection | None = None
         try:
-            self._give(labels or {})
+            self._give({} if labels is None else labels)
         except BaseException:
             self.close()
             raise
@@ -230,7 +231,7 @@ class ActiveLoop:
         if self._label is None:
             raise InputError("run asks for labels: give label=, or use ask, tell and learn")
         check_k(k, len(self.pool), None)
-        with self._progress.task("rounds", rounds) as step:
+        with self._progress.task("rounds", check_rounds(rounds)) as step:
             step.advance(min(rounds, len(self._kept.records)))
             while len(self._kept.records) < rounds and self._gather(k):
                 done = self.learn()

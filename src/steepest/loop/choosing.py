@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from steepest.devices import choose_device
 from steepest.errors import InputError
-from steepest.gradnorm.precision import Precision
+from steepest.gradnorm.precision import Precision, check_precision
 from steepest.loop.predicted import (
     Predict,
     Predictions,
@@ -20,7 +21,8 @@ from steepest.loop.predicted import (
 )
 from steepest.pool import Label
 from steepest.progress import Progress
-from steepest.scoring.looking import BatchSize, needs_with
+from steepest.scoring.arguments import BatchSize, check_batch_size, check_subset, check_task
+from steepest.scoring.looking import needs_with
 from steepest.scoring.samples import Samples
 from steepest.scoring.select import select
 from steepest.scoring.selection import Selection
@@ -57,6 +59,15 @@ class Chooser:
     precision: Precision = "tf32"
     device: torch.device | str | None = None
     progress: bool | Progress = True
+
+    def __post_init__(self) -> None:
+        # Said at once, and not after the first round of labels.
+        check_subset(self.subset)
+        check_batch_size(self.batch_size)
+        check_precision(self.precision)
+        check_task(self.task)
+        if self.device is not None:
+            choose_device(self.device)
 
     def by_model(
         self,

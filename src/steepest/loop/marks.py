@@ -47,6 +47,7 @@ def read_labels(told: Any, count: int, mark: Any) -> Marked:  # noqa: ANN401
     plain = values.tolist()
     if math.inf in plain or -math.inf in plain:
         raise InputError("labels contain infinity, which is no class: mark such samples by NaN")
+    _check_one_mark(plain, mark)
     found = np.empty(count, dtype=object)
     found[:] = [None if is_unlabelled(label, mark) else label for label in plain]
     return found
@@ -59,3 +60,40 @@ def is_unlabelled(label: Any, mark: Any) -> bool:  # noqa: ANN401
     if mark is None or isinstance(label, str) != isinstance(mark, str):
         return False
     return bool(label == mark)
+
+
+def check_rows(indices: Any, count: int) -> npt.NDArray[np.intp]:  # noqa: ANN401
+    """Return rows of a pool [K] as numbers.
+
+    Raises:
+        InputError: If they are none, or one is there twice.
+    """
+    rows = np.atleast_1d(np.asarray(indices))
+    if rows.size == 0:
+        return np.empty(0, dtype=np.intp)  # An empty list is one of floats to numpy.
+    if rows.dtype.kind not in "iu" or rows.ndim != 1 or len(set(rows.tolist())) != len(rows):
+        raise InputError("indices must be distinct row numbers, and no mask")
+    if not 0 <= rows.min() <= rows.max() < count:
+        raise InputError(f"indices must be rows of the pool, 0 to {count - 1}")
+    return rows.astype(np.intp)
+
+
+def check_kinds(labels: Marked) -> Marked:
+    """Refuse texts beside numbers: as an array, all of them would become texts."""
+    texts = {isinstance(label, str) for label in labels if label is not None}
+    if len(texts) > 1:
+        raise InputError("some labels are texts and others numbers: use one kind")
+    return labels
+
+
+def _check_one_mark(labels: list[Any], mark: Any) -> None:  # noqa: ANN401
+    """Refuse a number as a mark beside None or NaN: it could well be a class."""
+    if mark is None or isinstance(mark, str):
+        return
+    without = [label for label in labels if is_unlabelled(label, mark)]
+    marked = sum(1 for label in without if not is_unlabelled(label, None))
+    if 0 < marked < len(without):
+        raise InputError(
+            f"some labels are {mark!r} and others None or NaN, and all of them would stand for no "
+            f"label: if {mark!r} is a class, say unlabelled=None, else mark all in one way"
+        )

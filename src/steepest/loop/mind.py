@@ -11,6 +11,7 @@ from steepest.errors import InputError
 from steepest.loop.choosing import Chooser, with_targets
 from steepest.loop.predicted import Predict, check_predictable
 from steepest.pool import Label
+from steepest.scoring.arguments import check_support
 from steepest.scoring.looking import as_strategy, check_model
 from steepest.scoring.selection import Selection
 from steepest.seeds import SampleId
@@ -53,6 +54,8 @@ class Mind:
             check_model(model)
         if predict is not None and (model is not None or chooser.task is not None):
             raise InputError("predict takes the place of a torch model: leave out model= and task=")
+        if not callable(support):
+            check_support(support)
         usual = "entropy-gradnorm" if predict is None else "margin"
         self.model = model
         self._chooser, self._fit, self._predict, self._support = chooser, fit, predict, support

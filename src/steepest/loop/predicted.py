@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import InputError, NonFiniteError
+from steepest.errors import InputError, NonFiniteError, SteepestError, in_one_line
 from steepest.gradnorm.inputs import Inputs
 from steepest.scoring.samples import Samples
 from steepest.seeds import SampleId
@@ -53,7 +53,7 @@ def predicted_samples(ids: Sequence[SampleId], predict: Predict, strategy: Strat
             if Needs.LOGITS not in strategy.needs:
                 yield torch.zeros(len(part), 2, dtype=torch.float64)
                 continue
-            rows = log_probabilities(predict(part), part)
+            rows = log_probabilities(_asked(predict, part), part)
             if classes not in (None, rows.shape[1]):
                 raise InputError(
                     f"predict returned {rows.shape[1]} classes after {classes}: a column for every "
@@ -63,6 +63,17 @@ def predicted_samples(ids: Sequence[SampleId], predict: Predict, strategy: Strat
             yield rows
 
     return Samples(ids, load)
+
+
+def _asked(predict: Predict, ids: list[SampleId]) -> Any:  # noqa: ANN401
+    try:
+        return predict(ids)
+    except SteepestError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"predict failed on {len(ids)} samples from {ids[0]!r} on ({in_one_line(error)})"
+        ) from error
 
 
 def log_probabilities(told: Any, ids: Sequence[SampleId]) -> Tensor:  # noqa: ANN401

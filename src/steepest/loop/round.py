@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from steepest.errors import InputError, JournalError, SteepestError
@@ -64,6 +64,17 @@ def digest(ids: Sequence[SampleId], labels: Sequence[Label]) -> str:
     """Return 16 hex digits that change with any label or sample."""
     text = json.dumps([list(ids), list(labels)], ensure_ascii=False)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def check_rounds(rounds: Any) -> int:  # noqa: ANN401
+    """Return a number of rounds, if it is one.
+
+    Raises:
+        InputError: If it is none.
+    """
+    if isinstance(rounds, bool) or not isinstance(rounds, Integral) or rounds < 0:
+        raise InputError(f"rounds must be a whole number of at least 0, not {rounds!r}")
+    return int(rounds)
 
 
 def as_metrics(told: object) -> dict[str, float]:

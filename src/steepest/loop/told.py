@@ -37,6 +37,22 @@ def ask_for(who: Asking, ids: Sequence[SampleId]) -> Iterator[Answers]:
     yield _about(as_answers(told), asked)
 
 
+def check_functions(**given: object) -> None:
+    """Refuse at once what could not be called later.
+
+    Args:
+        given: By name; all but ``fit`` may be None.
+
+    Raises:
+        InputError: Naming the first that is no function.
+    """
+    for name, function in given.items():
+        absent = function is None and name != "fit"
+        labels = name == "label" and isinstance(function, Labeller)
+        if not (absent or labels or callable(function)):
+            raise InputError(f"{name} must be a function, not a {type(function).__name__}")
+
+
 def as_answers(told: Answers | Mapping[Any, Any]) -> Answers:
     """Return labels by id as answers; None is a sample that nobody can label.
 
@@ -54,8 +70,18 @@ def as_answers(told: Answers | Mapping[Any, Any]) -> Answers:
         if label is None:
             skipped.append(sample)
         else:
-            labels[sample] = plain_label(label)
+            labels[sample] = _distinct(plain_label(label), sample)
     return Answers(labels, tuple(skipped))
+
+
+def _distinct(label: Label, sample: SampleId) -> Label:
+    """Refuse a class that is there twice: most rows of 0 and 1 are caught by that."""
+    if isinstance(label, list) and len(set(label)) < len(label):
+        raise InputError(
+            f"label {label} of sample {sample!r} names a class twice: list the numbers of its "
+            "classes, and give no row of 0 and 1"
+        )
+    return label
 
 
 def name_of(who: Asking) -> str:

@@ -32,7 +32,7 @@ def torch_inside(estimator: Any, inputs: Any) -> tuple[nn.Module, Any] | None:  
     """Return an estimator's torch module that gives logits, and what it is shown.
 
     Args:
-        estimator: Fitted; a pipeline is looked at by its last step.
+        estimator: Fitted; a pipeline is looked at by its last step, a search by what it found.
         inputs: What the estimator is shown.
 
     Returns:
@@ -41,6 +41,8 @@ def torch_inside(estimator: Any, inputs: Any) -> tuple[nn.Module, Any] | None:  
     Raises:
         InputError: If it is not clear what the module's outputs mean.
     """
+    if hasattr(estimator, "best_estimator_"):
+        return torch_inside(estimator.best_estimator_, inputs)  # Of a search over parameters.
     if hasattr(estimator, "steps") and hasattr(estimator, "__getitem__"):
         last = estimator.steps[-1][1]
         if not isinstance(getattr(last, "module_", None), nn.Module):

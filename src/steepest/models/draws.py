@@ -22,6 +22,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.preserve import plain_attention
 from steepest.models.tail import Tail, Watch, watching
 from steepest.seeds import generator
 
@@ -114,7 +115,7 @@ def _run_whole(
 
 
 def _run(model: nn.Module, inputs: Inputs) -> Tensor:
-    with torch.inference_mode(mode=False), torch.no_grad():
+    with torch.inference_mode(mode=False), torch.no_grad(), plain_attention():
         return batches.logits_of(batches.call(model, inputs)).detach()
 
 

@@ -43,7 +43,9 @@ def call_factory(
         except UnknownNameError:
             raise
         except Exception as error:
-            raise InputError(f"model {name!r} cannot be built: {in_one_line(error)}") from error
+            raise InputError(
+                f"model {name!r} cannot be built: {in_one_line(error)}{_missing(error)}"
+            ) from error
     if not isinstance(model, nn.Module):
         raise InputError(f"model {name!r} is a {type(model).__name__}, not a torch.nn.Module")
     return model
@@ -69,6 +71,13 @@ def find_made(name: str) -> nn.Module | None:
         return copy.deepcopy(found)
     except Exception as error:
         raise InputError(f"model {name!r} cannot be copied: {in_one_line(error)}") from error
+
+
+def _missing(error: Exception) -> str:
+    """Say how a builder is given what it lacks."""
+    if not isinstance(error, TypeError) or "missing" not in str(error):
+        return ""
+    return ": give --classes, and others by --model-option NAME=VALUE, or options= in Python"
 
 
 def _import_factory(name: str) -> Callable[..., object]:

@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.inputs import Inputs
+from steepest.gradnorm.preserve import plain_attention
 from steepest.models.head import declared_layers, find_penultimate
 
 __all__ = ["Features", "extract_features", "find_penultimate"]
@@ -77,7 +78,7 @@ def extract_features(
     layers = {name: _get_layer(model, name) for name in (head, *wanted)}
     read, made = _Watch("reads"), _Watch("makes")
     with torch.no_grad() if detach else nullcontext():
-        with _watching(layers, head, wanted, read, made):
+        with _watching(layers, head, wanted, read, made), plain_attention():
             logits = batches.logits_of(batches.call(model, inputs))
         feature = _mean_over_positions(layers[head], read.take(head, rows))
     found = (logits, feature, *(made.take(name, rows) for name in wanted))
@@ -158,7 +159,7 @@ def _choose_blocks(model: nn.Module, blocks: Sequence[str] | None) -> tuple[str,
         raise ModelError(
             f"{type(model).__name__} does not say which blocks make its maps: give it an attribute "
             "block_layers with the names of layers whose outputs they are, such as ('layer1', "
-            "'layer2'), or name them as blocks="
+            "'layer2'), or give blocks= to extract_features"
         )
     return declared
 

@@ -122,8 +122,8 @@ def _only_head(model: nn.Module, nearest: Sequence[str], matrices: int) -> str:
     found = _list_some(nearest) if nearest else "none"
     raise ModelError(
         f"no single linear layer makes the model's logits (nearest layers: {found}): name the one "
-        "whose input is the feature by the model's attribute head_layers, or here such as "
-        "penultimate='fc'"
+        "whose input is the feature, as by model.head_layers = ('fc',), or by penultimate='fc' of "
+        "extract_features"
     )
 
 

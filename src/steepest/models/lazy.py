@@ -1,4 +1,4 @@
-"""Lazy layers: those that have no weights before they have seen a sample."""
+"""Weights without values: of lazy layers before they have seen a sample, or on ``meta``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def find_lazy(model: nn.Module) -> str | None:
 
 
 def check_made(model: nn.Module) -> None:
-    """Refuse a model some of whose weights are not made yet.
+    """Refuse a model some of whose weights have no values.
 
     Raises:
         ModelError: Naming the first.
@@ -29,6 +29,12 @@ def check_made(model: nn.Module) -> None:
         raise ModelError(
             f"{name} of {type(model).__name__} has no values yet, being of a lazy layer: run the "
             "model once on a sample where it is made, as model(torch.zeros(1, 3, 32, 32))"
+        )
+    named = chain(model.named_parameters(), model.named_buffers())
+    if name := next((name for name, value in named if value.is_meta), None):
+        raise ModelError(
+            f"{name} of {type(model).__name__} has no values, being on the device 'meta': load the "
+            "weights, as by load_state_dict(torch.load(…), assign=True)"
         )
 
 

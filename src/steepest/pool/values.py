@@ -22,7 +22,8 @@ def plain_id(value: object) -> SampleId:
         return plain
     if _is_whole(plain):
         return int(plain)
-    raise InputError(f"id {value!r} is neither a whole number nor a text")
+    remedy = "give ids, and no mask" if isinstance(plain, bool) else "take int() or str() of it"
+    raise InputError(f"id {value!r} is neither a whole number nor a text: {remedy}")
 
 
 def plain_ids(values: object) -> list[SampleId]:
@@ -31,7 +32,7 @@ def plain_ids(values: object) -> list[SampleId]:
     Raises:
         InputError: If one is not an id, or one is there twice.
     """
-    ids = [plain_id(value) for value in _plain_list(values, "ids")]
+    ids = [plain_id(value) for value in plain_list(values, "ids")]
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise InputError(f"sample {twice!r} is there twice; give each id once")
@@ -55,7 +56,7 @@ def plain_label(value: object) -> Label:
 
 def plain_labels(values: object) -> list[Label]:
     """Return labels as plain values in their order."""
-    return [plain_label(value) for value in _plain_list(values, "labels")]
+    return [plain_label(value) for value in plain_list(values, "labels")]
 
 
 def copy_label(label: Label) -> Label:
@@ -71,7 +72,12 @@ def check_text(text: str, what: str) -> None:
         raise InputError(f"{what} {text!r} is not valid Unicode; rename it") from None
 
 
-def _plain_list(values: object, what: str) -> list[Any]:
+def plain_list(values: object, what: str) -> list[Any]:
+    """Return what has an order as a list.
+
+    Raises:
+        InputError: If it has none, or is a text.
+    """
     plain = _unwrap(values)
     # Sets have no order to match labels with, and a lone text would pass for its letters.
     if isinstance(plain, (str, bytes, AbstractSet, Mapping)):

@@ -14,7 +14,7 @@ from steepest.gradnorm.precision import Precision
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
 from steepest.scoring.arguments import BatchSize
-from steepest.scoring.looking import Looking, as_strategy, check_model, looking_at
+from steepest.scoring.looking import Looking, as_strategy, check_model, looking_at, unwrapped
 from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose
 from steepest.scoring.samples import PoolLike, as_samples
@@ -67,7 +67,7 @@ def score(
         SteepestError: In one line, if something cannot be used.
     """
     check_model(model)
-    seed = check_seed(seed)
+    model, seed = unwrapped(model), check_seed(seed)
     chosen = as_strategy(strategy, options)
     if not isinstance(chosen, Scorer):
         raise InputError(

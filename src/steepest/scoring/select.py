@@ -22,6 +22,7 @@ from steepest.scoring.looking import (
     check_model,
     labelled_ids,
     looking_at,
+    unwrapped,
 )
 from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose, warn_if_inverted
@@ -83,7 +84,7 @@ def select(
         SteepestError: In one line, if something else cannot be used.
     """
     check_model(model)
-    samples = as_samples(pool, ids)
+    model, samples = unwrapped(model), as_samples(pool, ids)
     taken = labelled_ids(labelled, support)
     free = len(samples) if not taken else sum(i not in taken for i in samples.ids)
     k = check_k(k, free, subset)

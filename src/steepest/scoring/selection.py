@@ -81,9 +81,14 @@ class Selection:
 
         table = to_table(self)
         details = {name: table[name] for name in ("options", "regime", "candidates")}
-        details["id_type"] = "str" if any(isinstance(i, str) for i in self.ids) else "int"
+        kinds = ["str" if isinstance(name, str) else "int" for name in self.ids]
+        details["id_type"] = kinds if len(set(kinds)) > 1 else (kinds or ["int"])[0]
         text = io.StringIO()
-        rows = csv.writer(text, lineterminator="\n")
+        # Python's csv leaves a lone carriage return bare, and reads it as the end of a row.
+        broken = any(isinstance(name, str) and "\r" in name for name in self.ids)
+        rows = csv.writer(
+            text, lineterminator="\n", quoting=csv.QUOTE_ALL if broken else csv.QUOTE_MINIMAL
+        )
         rows.writerow(_COLUMNS)
         for rank, (name, value) in enumerate(zip(self.ids, self.scores, strict=True), start=1):
             shared = [self.strategy, self.seed, self.model]
@@ -108,9 +113,10 @@ def _read_csv(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     details = json.loads(rows[0]["details"])
-    as_id = {"int": int, "str": str}[details.pop("id_type")]
+    told, kinds = details.pop("id_type"), {"int": int, "str": str}
+    as_ids = [kinds[kind] for kind in ([told] * len(rows) if isinstance(told, str) else told)]
     return {
-        "ids": [as_id(row["id"]) for row in rows],
+        "ids": [as_id(row["id"]) for as_id, row in zip(as_ids, rows, strict=True)],
         "scores": [float(row["score"]) for row in rows],
         "strategy": rows[0]["strategy"],
         "seed": int(rows[0]["seed"]),

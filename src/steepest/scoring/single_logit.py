@@ -67,5 +67,6 @@ def _say(outputs: Tensor, task: Losses) -> str:
     instead = ", and take classification with 2 classes as the task" if classes < 2 else ""
     return (
         f"{found}, and yes or no take two: for its logit z return "
-        f"{pair}([torch.zeros_like(z), z], 1), whose softmax is the sigmoid of z{instead}"
+        f"{pair}([torch.zeros_like(z), z], 1), whose softmax is the sigmoid of z{instead}; a "
+        "number to be predicted (regression) has no classes, and is not supported"
     )

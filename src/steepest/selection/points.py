@@ -90,9 +90,13 @@ class Points:
         parts = []
         for rows in _tiles(len(self), wide):
             own = self.take(rows)
-            slices = tiles(len(centres), 1, columns)
-            relative = [_relative_squares(own, centres.take(part)).amin(1) for part in slices]
-            found = torch.stack(relative).amin(0) + own.squares
+            # No list of minima: small tensors that outlive large ones would pin the freed memory.
+            lowest = torch.full_like(own.squares, torch.inf)
+            for part in tiles(len(centres), 1, columns):
+                torch.minimum(
+                    lowest, _relative_squares(own, centres.take(part)).amin(1), out=lowest
+                )
+            found = lowest + own.squares
             parts.append(torch.where(found <= NOISE * 2 * own.squares, 0.0, found))
         return torch.cat(parts)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.inputs import Inputs, logits_of
+from steepest.gradnorm.inputs import Inputs, check_classes_second, logits_of
 from steepest.gradnorm.last_layer import last_layer_squares
 from steepest.gradnorm.losses import RowLosses
 from steepest.models.features import extract_features
@@ -147,6 +147,7 @@ class Batch:
 
     def _keep(self, outputs: Any) -> None:  # noqa: ANN401
         logits = logits_of(outputs).detach()
+        check_classes_second(outputs)
         classes = getattr(self.task, "classes", logits.shape[1])
         if logits.shape[1] != classes:
             raise ModelError(

@@ -30,8 +30,12 @@ def predict(model: nn.Module, batch: Batch, what: str) -> Tensor:
     Raises:
         ModelError: If its logits are of another shape than the present model's.
     """
+    inputs, floats = batch.inputs, (p for p in model.parameters() if p.is_floating_point())
+    if (weight := next(floats, None)) is not None:
+        # The present model may be a copy in half precision.
+        inputs = batches.move(inputs, weight.device, weight.dtype)
     with evaluating(model), torch.no_grad():
-        logits = batch.task.distributions(batches.logits_of(batches.call(model, batch.inputs)))
+        logits = batch.task.distributions(batches.logits_of(batches.call(model, inputs)))
     if logits.shape != batch.logits.shape:
         raise ModelError(
             f"{what} gives logits {list(logits.shape)} where the model gives "
