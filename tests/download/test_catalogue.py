@@ -21,7 +21,7 @@ from steepest.datasets.holding import Source, find_full_layout, find_layout
 from steepest.download.web import check_url
 from steepest.errors import UnknownNameError
 
-OWN_FILES = {"folder", "npz"}
+OWN_FILES = {"folder", "masks", "npz"}
 """Readers of whatever files a user has."""
 
 each = pytest.mark.parametrize("holding", CATALOGUE, ids=lambda holding: holding.name)

@@ -207,6 +207,7 @@ def test_samples_without_a_label_do_not_count_in_the_score():
     half = np.where(np.arange(90) < 45, CLASSES, -1)
     expected = learner.estimator_.score(ROWS[:45], CLASSES[:45], weights[:45])
     assert learner.score(ROWS, half, weights) == pytest.approx(expected)
+    assert learner.score(ROWS, torch.as_tensor(half), weights) == pytest.approx(expected)
 
 
 def test_nothing_taught_changes_nothing_and_nothing_learnt_says_so():

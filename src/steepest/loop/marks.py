@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from steepest.errors import InputError
 
@@ -29,7 +30,9 @@ def read_labels(told: Any, count: int, mark: Any) -> Marked:  # noqa: ANN401
         raise InputError(
             "a learner requires y to be passed, but the target y is None: a label or mark for each"
         )
-    if hasattr(told, "to_numpy"):
+    if isinstance(told, Tensor):
+        told = told.numpy(force=True)
+    elif hasattr(told, "to_numpy"):
         told = told.to_numpy()
     # A list of texts and a number would become texts alone, and the mark one of them.
     values = np.atleast_1d(np.array(told, dtype=object if isinstance(told, list) else None))
