@@ -236,7 +236,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch, photos, 
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "fastapi" else known(name)
     )
-    assert "pip install '.[label]' in the project's folder" in refusal(
+    assert "pip install 'steepest[label]'" in refusal(
         capsys, photos, "--classes", "a,b"
     )
 

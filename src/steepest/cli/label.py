@@ -182,10 +182,7 @@ def _check_parts() -> None:
 
     missing = [part for part in _PARTS if find_spec(part) is None]
     if missing:
-        raise InputError(
-            f"the page needs {', '.join(missing)}: run pip install '.[label]' in the project's "
-            "folder"
-        )
+        raise InputError(f"the page needs {', '.join(missing)}: run pip install 'steepest[label]'")
 
 
 def _warn_of_strangers(host: str) -> None:

@@ -103,6 +103,7 @@ def test_labels_that_differ_are_reported_and_not_taken(tmp_path, photos):
     ("name", "text", "said"),
     [
         ("a.csv", "id,label\ngreen-001.png,green\nnone.png,red\n", "line 3: no sample 'none.png'"),
+        ("a.csv", "id,label\nx\\photos\\red-003.png,red\n", "did you mean 'red-003.png'"),
         ("a.csv", "id,label\ngreen-001.png,gren\n", "line 2: unknown class 'gren'"),
         ("a.csv", "name,label\n", "line 1: the columns id and label"),
         ("a.csv", "", "line 1: the columns"),

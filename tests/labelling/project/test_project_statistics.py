@@ -7,6 +7,7 @@ from small_project import Clock, make_names, open_project
 from steepest.errors import InputError
 from steepest.labelling.project import statistics
 from steepest.labelling.project.statistics.curve import CurvePoint
+from steepest.labelling.project.statistics.doubling import paired_interval
 from steepest.labelling.project.statistics.forecast import fit_power_law
 from steepest.labelling.project.statistics.people import cohen_kappa, fleiss_kappa
 
@@ -225,3 +226,45 @@ def test_an_empty_project_has_empty_statistics(project):
     assert statistics.annotator_agreement(project).raw is None
     assert statistics.suspicious(project) == []
     assert statistics.forecast(project, 0.9).status == "too-few"
+    assert statistics.last_doubling(project) is None
+
+
+def test_a_doubling_is_judged_by_what_both_models_were_tested_on(tmp_path):
+    right, wrong = "[1.0, 0.0, 0.0]", "[0.0, 1.0, 0.0]"
+    with open_project(make_names(tmp_path / "photos", 40)) as project:
+        ids = [one.sample for one in project.queue.samples()]
+        for sample in ids[:12]:
+            project.queue.answer("ann", sample, ["red"])
+        with project.store.writing() as connection:
+            for version, labels in ((1, 9), (2, 20), (3, 40), (4, 41)):
+                connection.execute(
+                    """INSERT INTO trainings (version, status, reason, requested_at, labels,
+                    validation) VALUES (?, 'done', '', 0, ?, 12)""",
+                    (version, labels),
+                )
+            numbers = [
+                row["number"] for row in connection.execute("SELECT number FROM images ORDER BY id")
+            ]
+            # The last of twelve and all others are seen by one of the two models alone.
+            told = [(2, k, right if k < 4 else wrong) for k in range(11)]
+            told += [(4, k, right if 0 < k < 9 else wrong) for k in range(12)]
+            connection.executemany(
+                "INSERT INTO opinions VALUES (?, ?, 'validation', ?)",
+                [(version, numbers[k], text) for version, k, text in told],
+            )
+        found = statistics.last_doubling(project)
+        assert (found.labels_before, found.labels, found.tested) == (20, 41, 11)
+        assert (found.better, found.worse, found.gain) == (5, 1, 4 / 11)
+        assert found.low < 0 < found.gain < found.high
+        with project.store.writing() as connection:
+            connection.execute("DELETE FROM opinions WHERE image IN (?, ?)", numbers[:2])
+        assert statistics.last_doubling(project) is None
+
+
+def test_intervals_of_paired_shares_are_those_of_agresti_and_min():
+    gain, low, high = paired_interval(20, 5, 98)
+    assert gain == pytest.approx(15 / 98)
+    # 15.0 of 100 points, and 1.96 times the root of (0.26 - 0.15²) / 100.
+    assert (low, high) == (pytest.approx(0.0545, abs=1e-4), pytest.approx(0.2455, abs=1e-4))
+    assert paired_interval(0, 0, 10)[1] < 0 < paired_interval(0, 0, 10)[2]
+    assert -1 <= paired_interval(0, 1, 1)[1] < paired_interval(1, 0, 1)[2] <= 1

@@ -29,6 +29,8 @@ def old(tmp_path):
         ("answers", "browser"),
     ):
         file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+    for table in ("decided", "decisions"):
+        file.execute(f"DROP TABLE {table}")
     file.execute("UPDATE images SET unreadable = 'x', open = 0 WHERE id = 'blue-002.png'")
     file.execute("PRAGMA user_version = 1")
     file.commit()
@@ -52,7 +54,7 @@ def test_the_columns_of_old_and_new_projects_stand_in_the_same_order(old, tmp_pa
         open_project(photos).close()
         file = sqlite3.connect(photos / ".steepest" / FILE_NAME)
         assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
-        tables = ("images", "assignments", "trainings", "answers")
+        tables = ("images", "assignments", "trainings", "answers", "decisions", "decided")
         indexes = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' ORDER BY name"
         columns = [file.execute(f"PRAGMA table_info({table})").fetchall() for table in tables]
         named = [[(row[1], row[2]) for row in rows] for rows in columns]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import shutil
 import zipfile
+from datetime import datetime
 
 import pytest
 from drawn_shapes import draw_shapes
@@ -14,6 +16,7 @@ from PIL import Image
 from web_pages import is_one_line, open_pages
 
 from steepest.errors import SkippedFilesWarning
+from steepest.labelling.project import statistics
 from steepest.labelling.project.statistics import CurvePoint, binomial_interval
 from steepest.labelling.web.curve import draw_curve
 from steepest.labelling.web.list_pages import PAGE
@@ -128,6 +131,28 @@ def test_labels_go_out_as_a_table_lines_and_folders(photos):
                 assert archive.read(f"dog/{sample}") == (photos / sample).read_bytes()
         assert leftovers(project) == []
         assert client.get("/export/exe").status_code == 422
+
+
+def test_what_each_person_says_goes_out_also_where_they_differ(photos):
+    with open_pages(photos) as (project, client):
+        first, second = (state.sample for state in project.queue.samples(limit=2))
+        for who, sample, label in (
+            ("ann", first, "cat"),
+            ("bo", first, "dog"),
+            ("bo", first, "owl"),
+        ):
+            project.queue.answer(who, sample, [label])
+        project.queue.skip("ann", second)
+        assert client.get("/export/csv").text == "id,label\n"
+        answer = client.get("/export/answers")
+        assert 'filename="answers.csv"' in answer.headers["content-disposition"]
+        rows = list(csv.DictReader(io.StringIO(answer.text)))
+        assert [(r["id"], r["annotator"], r["label"], r["skip"]) for r in rows] == [
+            (first, "ann", "cat", ""),
+            (first, "bo", "owl", ""),
+            (second, "ann", "", "yes"),
+        ]
+        assert all(datetime.fromisoformat(row["at"]).tzinfo for row in rows)
 
 
 def test_a_file_that_is_gone_is_left_out_of_the_folders(photos):
@@ -301,6 +326,16 @@ def test_classes_without_a_digit_are_found_by_name(photos):
         assert page.count('class="choice"') == 15
         assert page.count("<kbd>0</kbd>") == 1
         assert 'id="find"' in page
+
+
+def test_what_the_last_doubling_brought_stands_below_the_curve(photos, monkeypatch):
+    found = statistics.Doubling(50, 100, 40, 3, 1, 0.05, -0.054, 0.152)
+    monkeypatch.setattr(statistics, "last_doubling", lambda _: found)
+    with open_pages(photos) as (_, client):
+        for address in ("/panel", "/figures"):
+            page = client.get(address).text
+            assert "From 50 to 100 labels: <strong>+5 points</strong>" in page
+            assert "95 % interval −5 points to +15 points" in page
 
 
 def test_the_curve_shows_points_with_their_intervals():

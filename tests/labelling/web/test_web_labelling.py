@@ -7,7 +7,7 @@ from drawn_shapes import draw_shapes
 from label_server import samples_in
 from web_pages import is_one_line, open_pages, stranger
 
-from steepest.labelling.project.picking import Candidate, write_batch
+from steepest.labelling.project.picking import VALIDATION, Candidate, write_batch
 from steepest.labelling.project.predictions import pack
 
 
@@ -109,6 +109,23 @@ def test_hints_are_kept_back_until_the_answer(photos):
         after = client.post("/answer", data={"sample": samples_in(page)[0], "label": "cat"}).text
         assert "the model said dog, 70 %" in after
         assert "picked by margin, rank 1, score 0.25" in after
+
+
+def test_what_a_model_thinks_of_its_test_images_is_said_after_the_answer_alone(photos):
+    with open_pages(photos) as (project, client):
+        pick_all(project, VALIDATION)
+        page = client.get("/task").text
+        assert "a random draw that models are tested on" in page
+        assert "70 %" not in page + client.get("/grid").text
+        after = client.post("/answer", data={"sample": samples_in(page)[0], "label": "cat"}).text
+        assert "the model said dog, 70 %" in after
+
+
+def test_an_image_that_somebody_chose_to_look_at_came_in_no_order(photos):
+    with open_pages(photos) as (project, client):
+        sample = project.queue.samples()[0].sample
+        assert "in random order" in client.get("/task").text
+        assert "in random order" not in client.get(f"/sample?sample={sample}").text
 
 
 def test_several_classes_or_none_can_be_sent(photos):

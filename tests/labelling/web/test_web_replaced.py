@@ -8,8 +8,10 @@ import zipfile
 
 import pytest
 from drawn_shapes import draw_shapes
+from label_server import samples_in
 from web_pages import is_one_line, open_pages, stranger
 
+from steepest.labelling.project.contents import mark_file
 from steepest.labelling.project.looking import look_closely
 from steepest.labelling.web.words import ending
 
@@ -53,8 +55,59 @@ def test_a_team_is_told_of_changed_files_and_decides_about_them(photos, then):
         assert "changed since" not in client.get("/panel").text
         assert len(project.labels()) == (then == "keep")
         assert "about an earlier file" in client.get("/history").text
+        assert [(d.annotator, d.samples, d.detail) for d in project.decisions(sample)] == [
+            ("ann", 1, sample)
+        ]
+        said = "had people asked again about" if then == "ask" else "let the labels hold of"
+        for address in ("/history?everybody=true", f"/sample?sample={sample}"):
+            assert f"ann {said} {sample}" in client.get(address).text
         if then == "ask":
             assert f'value="{sample}"' in client.get("/task").text
+            assert "asked again, as its file was replaced" in client.get("/task").text
+
+
+@pytest.mark.parametrize("view", ["one", "grid", "review"])
+@pytest.mark.parametrize("verb", ["/answer", "/skip"])
+def test_a_file_that_was_replaced_while_it_was_shown_is_shown_anew(photos, verb, view):
+    with open_pages(photos) as (project, client):
+        page = client.get("/task").text
+        sample, shown = samples_in(page)[0], page.partition('name="shown" value="')[2][:40]
+        form = {"sample": sample, "view": view, "shown": shown.partition('"')[0]}
+        form |= {"label": "cat"} if verb == "/answer" else {}
+        replace(photos / sample)
+        said = client.post(verb, data=form)
+        assert project.queue.history() == []
+        if view == "grid":
+            assert said.headers["HX-Redirect"] == "/grid"
+        else:
+            assert "Not saved" in said.headers["HX-Trigger-After-Settle"]
+            assert samples_in(said.text)[0] == sample
+            page = said.text
+        page = page if view != "grid" else client.get("/task").text
+        form["shown"] = page.partition('name="shown" value="')[2].partition('"')[0]
+        assert client.post(verb, data=form).status_code in (200, 204)
+        assert len(project.queue.history()) == 1
+
+
+def test_what_is_wrong_besides_is_said_and_a_file_that_is_gone_was_shown(photos):
+    with open_pages(photos) as (project, client):
+        sample = project.queue.samples()[0].sample
+        form = {"sample": sample, "label": "no such", "shown": mark_file(photos, sample)}
+        assert client.post("/answer", data=form).status_code == 400
+        (photos / sample).unlink()
+        assert client.post("/answer", data=form | {"label": "cat"}).status_code == 200
+        assert len(project.queue.history()) == 1
+
+
+def test_who_added_or_renamed_a_class_is_known(photos):
+    with open_pages(photos) as (project, client):
+        for _ in range(2):
+            client.post("/classes", data={"name": "fox"})
+        client.post("/rename", data={"old": "fox", "new": "red fox"})
+        assert [d.kind for d in project.decisions()] == ["rename class", "add class"]
+        page = client.get("/history?everybody=true").text
+        assert "ann renamed a class: fox → red fox" in page
+        assert "Decided for all" not in client.get("/history").text
 
 
 def test_browsers_are_sent_to_another_picture_when_a_file_was_replaced(photos):

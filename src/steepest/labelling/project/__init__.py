@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from steepest.labelling.project.decisions import Decision
 from steepest.labelling.project.exporting import ExportReport
 from steepest.labelling.project.importing import Conflict, ImportReport
 from steepest.labelling.project.listing import Scan
@@ -27,6 +28,7 @@ __all__ = [
     "Batch",
     "Conflict",
     "Counts",
+    "Decision",
     "ExportReport",
     "ImportReport",
     "Pick",

@@ -30,6 +30,8 @@ class Answering(History):
             passed over.
         look: Returns what is in the file of an image, by its row; None if that is known, takes too
             long or cannot be read.
+        check_shown: Refuses answers to a sample whose file is not the one that was shown, told by
+            a mark of that.
     """
 
     def __init__(
@@ -39,13 +41,20 @@ class Answering(History):
         clock: Callable[[], float],
         after_answer: Callable[[], None] = lambda: None,
         look: Callable[[sqlite3.Row], Content | None] = lambda _: None,
+        check_shown: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         super().__init__(store, settings, clock)
         self._look = look
+        self._check_shown = check_shown
         self._after_answer = after_answer
 
     def answer(
-        self, annotator: str, sample: str, labels: Sequence[str], browser: str = ""
+        self,
+        annotator: str,
+        sample: str,
+        labels: Sequence[str],
+        browser: str = "",
+        shown: str | None = None,
     ) -> Answer:
         """Say what a sample is: for the first time, or otherwise than before.
 
@@ -56,15 +65,19 @@ class Answering(History):
             sample: What it is about.
             labels: The names of its classes.
             browser: Where; only there it can be taken back.
+            shown: What ``mark_file`` said of the file that was shown; None is not compared.
 
         Raises:
-            InputError: If the name, the sample or a class is not known.
+            InputError: If the name, the sample or a class is not known, or another file was shown.
         """
         check_annotator(annotator)
         with self._store.reading() as connection:
             image = find_image(connection, sample)
         # Not within the transaction: others would wait for the disk.
         seen = self._look(image)
+        # Not before: what is noted must be what was shown.
+        if shown is not None:
+            self._check_shown(sample, shown)
         with self._store.writing() as connection:
             image = find_image(connection, sample)
             text = self._classes(connection).encode(labels)
@@ -74,15 +87,19 @@ class Answering(History):
         self._follow_up()
         return answer
 
-    def skip(self, annotator: str, sample: str, browser: str = "") -> Answer:
+    def skip(
+        self, annotator: str, sample: str, browser: str = "", shown: str | None = None
+    ) -> Answer:
         """Refuse a sample: it is not given to this person again.
 
         Raises:
-            InputError: If the name or the sample is not known.
+            InputError: If the name or the sample is not known, or another file was shown.
         """
         check_annotator(annotator)
         with self._store.writing() as connection:
             image = find_image(connection, sample)
+            if shown is not None:
+                self._check_shown(sample, shown)
             answer = self._add(connection, (annotator, browser), image, None)
         self._follow_up()
         return answer

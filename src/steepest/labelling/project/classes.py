@@ -68,17 +68,22 @@ class ClassList:
         return None if text is None else tuple(self.names[n] for n in json.loads(text))
 
 
-def add_class(connection: sqlite3.Connection, name: str) -> None:
+def add_class(connection: sqlite3.Connection, name: str) -> bool:
     """Add one class behind the others; one that is there already stays.
+
+    Returns:
+        Whether it is new.
 
     Raises:
         InputError: If it cannot be a class's name.
     """
     known = _list_names(connection)
-    if _compose(name) not in map(_compose, known):
-        check_class_name(name)
-        _check_apart(name, known)
-        connection.execute("INSERT INTO classes VALUES (?, ?)", (len(known), name))
+    if _compose(name) in map(_compose, known):
+        return False
+    check_class_name(name)
+    _check_apart(name, known)
+    connection.execute("INSERT INTO classes VALUES (?, ?)", (len(known), name))
+    return True
 
 
 def rename_class(connection: sqlite3.Connection, old: str, new: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steepest.errors import DataError
+from steepest.errors import DataError, InputError
 from steepest.labelling.project.pictures import locate
 from steepest.labelling.project.store import Store
 
@@ -93,6 +93,35 @@ def read_if_new(photos: Path, image: sqlite3.Row, budget: Budget) -> Content | N
     if image["content"] is None or image["changed"]:
         return read_content(photos, image["id"], budget)
     return None if is_as_noted(photos, image) else read_content(photos, image["id"])
+
+
+def mark_file(photos: Path, sample: str) -> str | None:
+    """Return what tells a sample's file from a later one of its name; None if it is gone.
+
+    Args:
+        photos: The folder of the samples.
+        sample: The sample.
+    """
+    try:
+        status = (photos / sample).stat()
+    except (OSError, ValueError):
+        return None
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def check_shown(photos: Path, sample: str, shown: str) -> None:
+    """Refuse an answer to what was shown if another file has its name by now.
+
+    Args:
+        photos: The folder of the samples.
+        sample: The sample.
+        shown: What ``mark_file`` said when it was shown.
+
+    Raises:
+        InputError: If so. A file that is gone by now was shown all the same.
+    """
+    if mark_file(photos, sample) not in (shown, None):
+        raise InputError(f"{sample} was replaced while it was shown; look at the new file")
 
 
 def is_as_noted(photos: Path, image: sqlite3.Row) -> bool:

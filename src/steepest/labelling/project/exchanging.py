@@ -8,6 +8,7 @@ from pathlib import Path
 from steepest.labelling.project.exporting import (
     ExportReport,
     LabelRow,
+    answers_text,
     export_labels,
     list_labels,
 )
@@ -41,6 +42,11 @@ class Exchanging:
         """Return the same, and say which labels were carried over to copies."""
         with self.store.reading() as connection:
             return list_labels(connection, self._settings)
+
+    def answers_table(self) -> str:
+        """Return what each person says about each sample now, as the text of a CSV file."""
+        with self.store.reading() as connection:
+            return answers_text(connection, self._settings)
 
     def import_labels(
         self,

@@ -10,6 +10,7 @@ import sqlite3
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -121,6 +122,27 @@ def label_text(rows: Sequence[LabelRow], kind: Literal["csv", "jsonl"], between:
     return _csv_text(rows, between) if kind == "csv" else _jsonl_text(rows)
 
 
+def answers_text(connection: sqlite3.Connection, settings: Settings) -> str:
+    """Return what each person says about each sample now, as a table: also where they differ.
+
+    Args:
+        connection: To the project's file.
+        settings: What holds now.
+    """
+    classes = ClassList.load(connection, multi_label=settings.multi_label)
+    found = connection.execute(
+        """SELECT i.id, a.annotator, a.labels, a.at FROM current c
+        JOIN answers a ON a.number = c.answer JOIN images i ON i.number = c.image
+        ORDER BY i.id, a.annotator"""
+    )
+    rows: list[tuple[str, ...]] = [("id", "annotator", "label", "skip", "at")]
+    for row in found:
+        labels, at = classes.decode(row["labels"]), datetime.fromtimestamp(row["at"], UTC)
+        cells = ("", "yes") if labels is None else (_cell(labels), "")
+        rows.append((row["id"], row["annotator"], *cells, at.isoformat(timespec="seconds")))
+    return _table(rows, ",")
+
+
 def copies_text(rows: Sequence[LabelRow]) -> str | None:
     """Return the table of copies and what they are copies of; None if there are none."""
     copies = [(row.sample, row.copy_of) for row in rows if row.copy_of is not None]
@@ -132,13 +154,17 @@ def _between(path: Path) -> str:
 
 
 def _csv_text(rows: Sequence[LabelRow], between: str) -> str:
-    # An empty cell would read as "not labelled yet".
-    table = [(row.sample, SEMICOLON.join(row.labels) or SEMICOLON) for row in rows]
+    table = [(row.sample, _cell(row.labels)) for row in rows]
     if not any(row.copy_of for row in rows):
         return _table([("id", "label"), *table], between)
     origins = [row.copy_of or "" for row in rows]
     cells = [(*start, origin) for start, origin in zip(table, origins, strict=True)]
     return _table([("id", "label", "copy_of"), *cells], between)
+
+
+def _cell(labels: Labels) -> str:
+    # An empty cell would read as "not labelled yet".
+    return SEMICOLON.join(labels) or SEMICOLON
 
 
 def _table(rows: Sequence[Sequence[str | None]], between: str) -> str:

@@ -114,7 +114,9 @@ def _check(
         except InputError as error:
             strange.add(sample)
             if not known_only:
-                wrong.append((where, f"{error}; {_REMEDY}"))
+                near = _find_within(connection, sample)
+                remedy = f"did you mean {near!r}, its path within the folder?" if near else _REMEDY
+                wrong.append((where, f"{error}; {remedy}"))
             continue
         try:
             text = classes.encode(labels)
@@ -127,6 +129,17 @@ def _check(
     if wrong:
         raise InputError(_explain(wrong))
     return wanted, len(strange)
+
+
+def _find_within(connection: sqlite3.Connection, sample: str) -> str | None:
+    """Return the sample that a path from elsewhere ends with; None if there is none."""
+    name = sample.replace("\\", "/")
+    while name:
+        try:
+            return str(find_image(connection, name)["id"])
+        except InputError:
+            name = name.partition("/")[2]
+    return None
 
 
 def _explain(wrong: Sequence[tuple[str, str]]) -> str:

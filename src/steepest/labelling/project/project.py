@@ -5,14 +5,15 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from steepest.errors import DataError, InputError
 from steepest.files import write_atomically
-from steepest.labelling.project.classes import ClassList, add_class, rename_class
-from steepest.labelling.project.contents import Budget, Content, read_if_new
+from steepest.labelling.project.classes import ClassList, add_class
+from steepest.labelling.project.contents import Budget, Content, check_shown, read_if_new
 from steepest.labelling.project.deciding import Deciding
 from steepest.labelling.project.exchanging import Exchanging
 from steepest.labelling.project.history import CONDITIONS
@@ -78,7 +79,14 @@ class Project(Exchanging, Deciding):
         current: Callable[[], Settings] = lambda: self._settings  # noqa: E731
         self.pictures = Pictures(store, photos, current, clock)
         self.trainer = Trainer(store, photos, current, clock, background=background)
-        self.queue = Queue(store, current, clock, self.trainer.consider, self._look_into)
+        self.queue = Queue(
+            store,
+            current,
+            clock,
+            self.trainer.consider,
+            self._look_into,
+            partial(check_shown, photos),
+        )
 
     @classmethod
     def open(
@@ -177,24 +185,6 @@ class Project(Exchanging, Deciding):
         """Return the classes with their numbers."""
         with self.store.reading() as connection:
             return ClassList.load(connection, multi_label=self._settings.multi_label)
-
-    def add_class(self, name: str) -> None:
-        """Add a class; the next model knows it.
-
-        Raises:
-            InputError: If it cannot be a class's name.
-        """
-        with self.store.writing() as connection:
-            add_class(connection, name)
-
-    def rename_class(self, old: str, new: str) -> None:
-        """Call a class otherwise; its labels stay.
-
-        Raises:
-            InputError: If there is no such class, or the name cannot be its own.
-        """
-        with self.store.writing() as connection:
-            rename_class(connection, old, new)
 
     def rescan(self) -> Scan:
         """Look at the folder again: new images are added, others marked as missing or changed.

@@ -36,7 +36,7 @@ _BEGUN = f"""SELECT i.number, NULL AS batch FROM images i INDEXED BY images_begu
 _ANY = f"""SELECT i.number, NULL AS batch FROM images i
     WHERE {_FREE} ORDER BY i.skips, i.shuffle LIMIT 1"""  # noqa: S608
 _HELD = f"""SELECT i.id, s.since, s.expires, s.batch, p.rank, p.score, p.strategy, p.predicted,
-        b.version
+        b.version, i.asked_again
     FROM assignments s JOIN images i ON i.number = s.image
     LEFT JOIN picks p ON p.batch = s.batch AND p.image = s.image
     LEFT JOIN batches b ON b.number = s.batch
@@ -149,4 +149,5 @@ def _task(row: sqlite3.Row, classes: ClassList) -> Task:
         strategy=row["strategy"],
         version=row["version"],
         predictions=() if row["predicted"] is None else unpack(row["predicted"], classes),
+        again=row["asked_again"] > 0,
     )

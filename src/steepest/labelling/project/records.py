@@ -38,6 +38,7 @@ class Task:
         strategy: What picked it.
         version: The model that was asked.
         predictions: What that model thinks, most likely first.
+        again: Whether its file was replaced after answers to an earlier one.
     """
 
     sample: str
@@ -49,6 +50,7 @@ class Task:
     strategy: str | None = None
     version: int | None = None
     predictions: tuple[Prediction, ...] = ()
+    again: bool = False
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def mark_changed(connection: sqlite3.Connection) -> str:
 
 def ask_again(
     connection: sqlite3.Connection, settings: Settings, samples: Sequence[str] | None = None
-) -> int:
+) -> list[int]:
     """Ask again about files that changed: their answers stay in the history and hold no longer.
 
     Args:
@@ -133,7 +133,7 @@ def ask_again(
         samples: Which of them; None is all.
 
     Returns:
-        How many.
+        The numbers of their images.
     """
     last = connection.execute(_LAST).fetchone()[0]
     images = _list_changed(connection, samples)
@@ -147,7 +147,7 @@ def ask_again(
         )
         refresh(connection, image, overlap=settings.overlap, multi_label=settings.multi_label)
     mark_copies(connection, settings)
-    return len(images)
+    return images
 
 
 def keep_labels(
@@ -155,7 +155,7 @@ def keep_labels(
     photos: Path,
     settings: Settings,
     samples: Sequence[str] | None = None,
-) -> int:
+) -> list[int]:
     """Let the answers to files that changed hold for what is in them now.
 
     Copies of what was in them before follow them no longer. Files that are gone, or have changed
@@ -168,13 +168,14 @@ def keep_labels(
         samples: Which of them; None is all.
 
     Returns:
-        How many.
+        The numbers of their images.
     """
-    kept = 0
+    kept = []
     for image in _list_changed(connection, samples):
         row = connection.execute("SELECT * FROM images WHERE number = ?", (image,)).fetchone()
         if is_as_noted(photos, row):
-            kept += connection.execute(_KEEP, (image,)).rowcount
+            connection.execute(_KEEP, (image,))
+            kept.append(image)
     mark_copies(connection, settings)
     return kept
 

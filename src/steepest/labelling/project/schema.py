@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 4
+VERSION = 5
 """Counts changes of the tables; a file of a later version is refused."""
 
 _OF_CONTENT = (
@@ -12,6 +12,22 @@ _OF_CONTENT = (
     "CREATE INDEX images_copied ON images (copy_of) WHERE copy_of IS NOT NULL",
     """CREATE INDEX images_asked_again ON images (skips, shuffle)
         WHERE open = 1 AND votes = 0 AND asked_again > 0""",
+)
+
+_OF_DECISIONS = (
+    """CREATE TABLE decisions (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        at REAL NOT NULL,
+        annotator TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        detail TEXT NOT NULL
+    )""",
+    """CREATE TABLE decided (
+        image INTEGER NOT NULL REFERENCES images,
+        decision INTEGER NOT NULL REFERENCES decisions,
+        PRIMARY KEY (image, decision)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX decided_by_decision ON decided (decision)",
 )
 
 TABLES = (
@@ -133,6 +149,7 @@ TABLES = (
         probabilities TEXT NOT NULL,
         PRIMARY KEY (image, version)
     ) WITHOUT ROWID""",
+    *_OF_DECISIONS,
 )
 """Statements that make a new project."""
 
@@ -154,5 +171,6 @@ CHANGES: dict[int, tuple[str, ...]] = {
         "ALTER TABLE images ADD COLUMN enough INTEGER NOT NULL DEFAULT 0",
         *_OF_CONTENT,
     ),
+    4: _OF_DECISIONS,
 }
 """Statements that bring a project of a version to the next one."""

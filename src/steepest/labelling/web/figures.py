@@ -10,6 +10,7 @@ from steepest.labelling.project import Batch, Counts, Project, TrainingState, st
 from steepest.labelling.project.statistics import (
     AnnotatorAgreement,
     CurvePoint,
+    Doubling,
     Forecast,
     PredictionAgreement,
     Speed,
@@ -33,6 +34,7 @@ class Figure:
         balance: How many labels each class has.
         suspicious: Labels to look at again.
         people: Whether people agree with each other.
+        doubling: What the last doubling of the labels brought; None if that is not known.
         regime: Why another strategy chose than the one asked for; None if it did not.
         wanting: Why no model can be trained yet; None if one can.
     """
@@ -44,6 +46,7 @@ class Figure:
     balance: dict[str, int]
     suspicious: list[Suspicion]
     people: AnnotatorAgreement
+    doubling: Doubling | None
     regime: str | None
     wanting: str | None
 
@@ -132,6 +135,7 @@ class Figures:
             statistics.class_balance(project),
             statistics.suspicious(project, limit=MOST_SUSPICIOUS),
             statistics.annotator_agreement(project),
+            statistics.last_doubling(project),
             done[-1].metrics.get("regime") if done else None,
             project.why_no_model(),
         )

@@ -24,7 +24,18 @@ from steepest.labelling.web.room import Annotator, Here, Room
 router = APIRouter()
 
 _MOST_CONFLICTS = 20
-_TYPES = {"csv": "text/csv", "jsonl": "application/jsonl", "zip": "application/zip"}
+_TYPES = {
+    "csv": "text/csv",
+    "jsonl": "application/jsonl",
+    "zip": "application/zip",
+    "answers": "text/csv",
+}
+_NAMES = {
+    "csv": "labels.csv",
+    "jsonl": "labels.jsonl",
+    "zip": "labelled.zip",
+    "answers": "answers.csv",
+}
 
 
 @router.get("/files")
@@ -35,17 +46,20 @@ def files(room: Here, who: Annotator) -> HTMLResponse:
 
 
 @router.get("/export/{kind}")
-def export(room: Here, kind: Literal["csv", "jsonl", "zip", "sqlite"]) -> Response:
-    """Give out all labels, or the project's file with all answers."""
+def export(room: Here, kind: Literal["csv", "jsonl", "zip", "answers", "sqlite"]) -> Response:
+    """Give out all labels, each person's answers, or the project's file."""
     if kind == "sqlite":
         return _copy_of_project(room)
-    name = "labelled.zip" if kind == "zip" else f"labels.{kind}"
+    name = _NAMES[kind]
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     if kind == "zip":
         pieces = stream_folders(room.project)
         return StreamingResponse(pieces, media_type=_TYPES[kind], headers=headers)
     # Not by way of the disk: when it is full, people want their labels most.
-    text = label_text(room.project.label_rows(), kind)
+    if kind == "answers":
+        text = room.project.answers_table()
+    else:
+        text = label_text(room.project.label_rows(), kind)
     return Response(text.encode(), media_type=_TYPES[kind], headers=headers)
 
 

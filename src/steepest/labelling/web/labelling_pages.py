@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,10 +11,12 @@ from fastapi.responses import HTMLResponse, Response
 
 from steepest.errors import InputError
 from steepest.labelling.project import Answer, Pick, Prediction, Task
+from steepest.labelling.project.picking import VALIDATION
 from steepest.labelling.web.kept import show_after_saving
 from steepest.labelling.web.list_pages import Before
 from steepest.labelling.web.progress_pages import panel_values
 from steepest.labelling.web.room import Annotator, Browser, Here, Room, Visitor
+from steepest.labelling.web.words import AGAIN
 
 router = APIRouter()
 
@@ -23,6 +26,8 @@ GRID = 12
 _LISTS = {"review": "/review", "history": "/history", "images": "/images"}
 Sample = Annotated[str, Form(max_length=4096)]
 View = Annotated[Literal["one", "grid", "review", "history", "images"], Form()]
+Shown = Annotated[str, Form(max_length=100)]
+"""What tells the file that a page showed from a later one of its name."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +107,31 @@ def answer(
     sample: Sample,
     label: Annotated[list[str], Form(default_factory=list)],
     view: View = "one",
+    shown: Shown = "",
 ) -> Response:
     """Take an answer; it is on disk before anything is said about it."""
-    given = room.project.queue.answer(who, sample, label, browser)
+    try:
+        given = room.project.queue.answer(who, sample, label, browser, shown or None)
+    except InputError as error:
+        return _show_replaced(room, who, browser, (sample, shown), view, error)
     return _go_on(room, who, browser, given, view)
 
 
 @router.post("/skip")
 def skip(
-    room: Here, who: Annotator, browser: Browser, sample: Sample, view: View = "one"
+    room: Here,
+    who: Annotator,
+    browser: Browser,
+    sample: Sample,
+    view: View = "one",
+    shown: Shown = "",
 ) -> Response:
     """Take a refusal."""
-    return _go_on(room, who, browser, room.project.queue.skip(who, sample, browser), view)
+    try:
+        given = room.project.queue.skip(who, sample, browser, shown or None)
+    except InputError as error:
+        return _show_replaced(room, who, browser, (sample, shown), view, error)
+    return _go_on(room, who, browser, given, view)
 
 
 @router.post("/undo")
@@ -130,14 +148,45 @@ def undo(room: Here, who: Annotator, browser: Browser, view: View = "one") -> Re
     notice = f"Taken back: {taken.sample}"
 
     def show() -> Response:
-        values = _next_values(room, who, browser, notice=notice)
-        # An undone relabel leaves the sample answered: it is not the next one, so show it on
-        # purpose.
-        if room.project.queue.answer_of(who, taken.sample) is not None:
-            values = {**again_values(room, who, taken.sample, "one"), "notice": notice}
+        values = _one_values(room, who, browser, taken.sample, notice)
         return room.show("task_part.html", values, who=who, events={"answered": True})
 
     return show_after_saving(show, notice, "it cannot be shown", view=view)
+
+
+def _one_values(room: Room, who: str, browser: str, sample: str, notice: str) -> dict[str, object]:
+    """Return what is said about a sample that is given out next, or on purpose if answered."""
+    if room.project.queue.answer_of(who, sample) is None:
+        return _next_values(room, who, browser, notice=notice)
+    return {**again_values(room, who, sample, "one"), "notice": notice}
+
+
+def _show_replaced(
+    room: Room,
+    who: str,
+    browser: str,
+    seen: tuple[str, str],
+    view: str,
+    error: InputError,
+) -> Response:
+    """Show the file that was put in the place of the one that was shown and answered.
+
+    Raises:
+        InputError: If that is not what was wrong.
+    """
+    sample, shown = seen
+    if not shown or room.mark(sample) in ("", shown):
+        raise error
+    if view == "grid":
+        return Response(status_code=204, headers={"HX-Redirect": "/grid"})
+    notice = f"Not saved: {error}"
+    if view == "one":
+        values = _one_values(room, who, browser, sample, notice)
+    else:
+        values = {**again_values(room, who, sample, view), "notice": notice}
+    page = room.show("task_part.html", values, who=who)
+    page.headers["HX-Trigger-After-Settle"] = json.dumps({"refused": notice})
+    return page
 
 
 def _go_on(room: Room, who: str, browser: str, given: Answer, view: str) -> Response:
@@ -208,6 +257,7 @@ def again_values(room: Room, who: str, sample: str, view: str) -> dict[str, obje
         "copy_of": resolved.copy_of,
         "copies_differ": resolved.disputed,
         "said": said,
+        "decided": room.project.decisions(sample, limit=1),
         "before": own.number if own else None,
         "last": None,
         "last_why": Why(),
@@ -216,8 +266,14 @@ def again_values(room: Room, who: str, sample: str, view: str) -> dict[str, obje
 
 
 def why_of_task(task: Task) -> Why:
-    """Return why a sample was given out."""
-    return Why(task.strategy, task.rank, task.score, task.version, task.predictions)
+    """Return why a sample was given out.
+
+    What the model thinks of an image that it is tested on is not said before the answer: people
+    tend to agree with what they read, and the test would be better than the model.
+    """
+    strategy = task.strategy or (AGAIN if task.again else None)
+    told = () if strategy == VALIDATION else task.predictions
+    return Why(strategy, task.rank, task.score, task.version, told)
 
 
 def why_of_answer(room: Room, given: Answer) -> Why:

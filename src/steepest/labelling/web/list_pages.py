@@ -47,11 +47,11 @@ def settle_changed(
     Only those that were shown are decided about: others may have changed meanwhile.
     """
     if then == "ask":
-        room.project.ask_again(mark=mark)
+        room.project.ask_again(mark=mark, by=who)
         # What is held here would be shown before them.
         room.project.queue.release(who, browser)
     else:
-        room.project.keep_labels(mark=mark)
+        room.project.keep_labels(mark=mark, by=who)
     return Response(status_code=204, headers={"HX-Redirect": "/" if then == "ask" else "/review"})
 
 
@@ -70,6 +70,7 @@ def history(
         "answers": answers[:PAGE],
         "older": answers[PAGE - 1].number if len(answers) > PAGE else None,
         "everybody": everybody,
+        "decisions": room.project.decisions() if everybody and before is None else [],
     }
     return room.show("history.html", values, who=who)
 

@@ -31,12 +31,9 @@ def name(
 
 
 @router.post("/classes")
-def add_class(
-    room: Here, who: Annotator, name: Annotated[str, Form(max_length=200)]
-) -> Response:  # a class belongs to all, whoever adds it
+def add_class(room: Here, who: Annotator, name: Annotated[str, Form(max_length=200)]) -> Response:
     """Add a class."""
-    del who
-    room.project.add_class(name.strip())
+    room.project.add_class(name.strip(), by=who)
     return Response(status_code=204, headers={"HX-Redirect": "/files"})
 
 
@@ -48,8 +45,7 @@ def rename_class(
     new: Annotated[str, Form(max_length=200)],
 ) -> Response:
     """Call a class otherwise."""
-    del who
-    room.project.rename_class(old, new.strip())
+    room.project.rename_class(old, new.strip(), by=who)
     return Response(status_code=204, headers={"HX-Redirect": "/files"})
 
 

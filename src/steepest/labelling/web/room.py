@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from steepest.errors import InputError
 from steepest.labelling.project import Project
 from steepest.labelling.project.answering import check_annotator
+from steepest.labelling.project.contents import mark_file
 from steepest.labelling.web.figures import Figures
 from steepest.labelling.web.gate import read_mark
 from steepest.labelling.web.words import FILTERS
@@ -94,12 +94,16 @@ class Room:
             lstrip_blocks=True,
         )
         pages.filters.update(FILTERS)
-        pages.globals.update(picture=self._picture, asset=self._asset)
+        pages.globals.update(picture=self._picture, file_mark=self.mark, asset=self._asset)
         return pages
 
     def _asset(self, name: str) -> str:
         mark = hashlib.sha256(self.static[name]).hexdigest()[:12]
         return f"/static/{name}?{mark}"
+
+    def mark(self, sample: str) -> str:
+        """Return what tells a sample's file from a later one of its name; nothing if it is gone."""
+        return mark_file(self.project.photos, sample) or ""
 
     def _picture(self, sample: str, side: int) -> str:
         """Return where a picture of a sample is: elsewhere if its file is another one now.
@@ -107,9 +111,9 @@ class Room:
         Browsers keep pictures, and would go on showing the earlier one.
         """
         where: dict[str, str | int] = {"sample": sample, "side": side}
-        with contextlib.suppress(OSError, ValueError):
-            status = (self.project.photos / sample).stat()
-            where["file"] = f"{status.st_mtime_ns:x}-{status.st_size:x}"
+        mark = self.mark(sample)
+        if mark:
+            where["file"] = mark
         return "/picture?" + urlencode(where)
 
     def show(

@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from steepest.labelling.project.decisions import Decision
 from steepest.labelling.project.picking import VALIDATION
+
+AGAIN = "asked again"
+"""What stands for a strategy where the file is another one than was answered before."""
 
 _MOST_LETTERS = 36
 
@@ -26,6 +30,12 @@ def interval(ends: tuple[float | None, float | None]) -> str:
     """Return an interval in whole percent."""
     low, high = ends
     return "–" if low is None or high is None else f"{100 * low:.0f}–{100 * high:.0f} %"
+
+
+def points(difference: float) -> str:
+    """Return a difference of two shares in whole percentage points, with its sign."""
+    value = round(100 * difference)
+    return f"{value:+d}".replace("-", "−") + (" point" if abs(value) == 1 else " points")
 
 
 def number(value: float | None) -> str:
@@ -73,11 +83,25 @@ def strategy(name: str | None) -> str:
     """Return what picked a sample, as a reason."""
     if name is None:
         return "in random order, until there are new picks"
+    if name == AGAIN:
+        return "asked again, as its file was replaced"
     if name == VALIDATION:
         return "a random draw that models are tested on"
     if name == "spread":
         return "a typical image, before there is a model"
     return f"picked by {name}"
+
+
+def decision(made: Decision) -> str:
+    """Return who decided what."""
+    who, count = made.annotator or "somebody", made.samples
+    files = made.detail if count == 1 else f"{count} files that had changed, such as {made.detail}"
+    return {
+        "ask again": f"{who} had people asked again about {files}",
+        "keep labels": f"{who} let the labels hold of {files}",
+        "add class": f"{who} added the class {made.detail}",
+        "rename class": f"{who} renamed a class: {made.detail}",
+    }[made.kind]
 
 
 def stage(name: str) -> str:
@@ -88,6 +112,7 @@ def stage(name: str) -> str:
 FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
     "interval": interval,
+    "points": points,
     "number": number,
     "ending": ending,
     "score": score,
@@ -97,5 +122,6 @@ FILTERS: dict[str, Callable[..., str]] = {
     "ago": ago,
     "strategy": strategy,
     "stage": stage,
+    "decision": decision,
 }
 """By their names in the templates."""

@@ -9,6 +9,7 @@ from steepest.labelling.project.statistics.curve import (
     binomial_interval,
     learning_curve,
 )
+from steepest.labelling.project.statistics.doubling import Doubling, last_doubling
 from steepest.labelling.project.statistics.forecast import Forecast, forecast, forecast_curve
 from steepest.labelling.project.statistics.people import (
     AnnotatorAgreement,
@@ -21,6 +22,7 @@ from steepest.labelling.project.statistics.suspicious import Suspicion, suspicio
 __all__ = [
     "AnnotatorAgreement",
     "CurvePoint",
+    "Doubling",
     "Forecast",
     "Pace",
     "PairAgreement",
@@ -33,6 +35,7 @@ __all__ = [
     "class_balance",
     "forecast",
     "forecast_curve",
+    "last_doubling",
     "learning_curve",
     "speed",
     "suspicious",

@@ -9,7 +9,7 @@ from steepest.labelling.project.history import STANDING
 from steepest.labelling.project.picking import VALIDATION
 from steepest.labelling.project.project import Project
 
-_Z_95 = 1.959964
+Z_95 = 1.959964
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def binomial_interval(hits: int, total: int) -> tuple[float | None, float | None
     if not total:
         return None, None, None
     share = hits / total
-    shrunk = 1 + _Z_95**2 / total
-    middle = (share + _Z_95**2 / (2 * total)) / shrunk
-    spread = share * (1 - share) / total + (_Z_95 / (2 * total)) ** 2
-    half = _Z_95 * math.sqrt(spread) / shrunk
+    shrunk = 1 + Z_95**2 / total
+    middle = (share + Z_95**2 / (2 * total)) / shrunk
+    spread = share * (1 - share) / total + (Z_95 / (2 * total)) ** 2
+    half = Z_95 * math.sqrt(spread) / shrunk
     return share, max(0.0, middle - half), min(1.0, middle + half)
 
 

@@ -49,9 +49,10 @@ async function explainPicture(image) {
     say("The server cannot be reached. Is steepest label still running?");
     return;
   }
-  say(`Not shown: ${reason}`);
+  const tell = () => say(`Not shown: ${reason}`);
+  tell();
   if (image.id === "photo" && !find("[data-again]")) {
-    htmx.ajax("GET", "/task", { target: "#task" });
+    htmx.ajax("GET", "/task", { target: "#task" }).then(tell); // its success clears what was said
   } else {
     image.closest(".cell")?.remove();
   }
@@ -119,14 +120,29 @@ document.body.addEventListener("htmx:afterSettle", (event) => {
 
 // --- requests -------------------------------------------------------------------------------
 
+// A request that hangs must not look like an answer that was taken.
+const PATIENCE_MS = 8000;
+let waiting = 0;
+
+function wait() {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    say("No word from the server yet: the answer may not be saved. Reload the page if this lasts.");
+  }, PATIENCE_MS);
+}
+
 const isAnswer = (event) => event.detail.requestConfig?.verb === "post" || event.detail.target?.id === "task";
 document.body.addEventListener("htmx:beforeRequest", (event) => {
   if (isTooEarly(event.detail.requestConfig.path)) event.preventDefault();
-  else if (isAnswer(event)) busy += 1;
+  else if (isAnswer(event)) {
+    busy += 1;
+    if (event.detail.requestConfig.verb === "post") wait();
+  }
 });
 document.body.addEventListener("htmx:afterRequest", (event) => {
   if (!isAnswer(event)) return;
   busy = Math.max(0, busy - 1);
+  if (!busy) clearTimeout(waiting);
   if (event.detail.successful) say("");
 });
 document.body.addEventListener("htmx:responseError", (event) => {
@@ -135,6 +151,7 @@ document.body.addEventListener("htmx:responseError", (event) => {
   if (status === 403) say("No valid token: open the address that the command printed last.");
   else say(kept + (responseText.trim().slice(0, 400) || `error ${status}`));
 });
+document.body.addEventListener("refused", (event) => say(event.detail.value));
 document.body.addEventListener("htmx:sendError", (event) => {
   if (event.detail.requestConfig.verb === "post") {
     say("Not saved: the server cannot be reached. Is steepest label still running?");
