@@ -34,7 +34,7 @@ try:
     from sklearn.utils.validation import check_is_fitted
 except ModuleNotFoundError as error:  # pragma: no cover - depends on what is installed
     raise ModuleNotFoundError(
-        "steepest.sklearn needs scikit-learn: run pip install '.[sklearn]' in the project's folder"
+        "steepest.sklearn needs scikit-learn: run pip install 'steepest[sklearn]'"
     ) from error
 
 

@@ -185,6 +185,18 @@ def test_a_model_that_fails_is_left_as_found(marked, name, detach):
     assert same(snapshot(marked), before)
 
 
+def test_a_model_that_writes_into_its_inputs_gets_copies():
+    class Centred(nn.Sequential):
+        def forward(self, x):
+            x -= 0.5
+            return super().forward(x)
+
+    model, x = Centred(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).eval(), draw(6, 4)
+    found = extract_features(model, x)
+    assert torch.equal(x, draw(6, 4))
+    torch.testing.assert_close(found.penultimate, model[:2](draw(6, 4)).detach())
+
+
 def test_a_model_runs_in_the_mode_that_it_is_in():
     model = Own().train()
     before = model.body[1].running_mean.clone()
@@ -275,3 +287,29 @@ def test_a_named_linear_layer_on_tokens_gives_their_mean():
     x = draw(2, 5, 6)
     found = extract_features(Tokens().eval(), x, penultimate="out")
     torch.testing.assert_close(found.penultimate, x.mean(1))
+
+
+@pytest.mark.parametrize("keep", ["last", "mean"])
+def test_padding_is_no_part_of_a_feature(keep):
+    class Tokens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = nn.Linear(6, 3)
+
+        def forward(self, tokens, mask):
+            logits = self.out(tokens)
+            if keep == "last":
+                return logits[torch.arange(len(mask)), mask.sum(1) - 1]
+            logits *= mask[..., None]
+            return logits.sum(1) / mask.sum(1, keepdim=True)
+
+    model, tokens, length = Tokens().eval(), draw(3, 5, 6), [5, 2, 3]
+    mask = (torch.arange(5) < torch.tensor(length)[:, None]).long()
+    found = extract_features(model, {"tokens": tokens, "mask": mask}, penultimate="out")
+    torch.testing.assert_close(model.out(found.penultimate), found.logits)
+    assert not found.logits.requires_grad
+    assert torch.is_grad_enabled()
+    wanted = [
+        t[n - 1] if keep == "last" else t[:n].mean(0) for t, n in zip(tokens, length, strict=True)
+    ]
+    torch.testing.assert_close(found.penultimate, torch.stack(wanted))

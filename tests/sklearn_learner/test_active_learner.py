@@ -91,6 +91,8 @@ def test_marks_of_samples_without_a_label(mark):
     learner = chosen.fit(ROWS, y.tolist())
     assert [label is None for label in learner.y_] == [False] * 12 + [True] * 78
     assert learner.predict(ROWS[:3]).tolist() == ["a", "b", "c"]
+    texts = ActiveLearner(LogisticRegression(), unlabelled=str(mark)).fit(ROWS, y.astype(str))
+    np.testing.assert_array_equal(texts.y_, learner.y_)
 
 
 def test_minus_one_may_be_a_class():
@@ -180,6 +182,7 @@ def test_rows_of_texts_need_features_that_are_given():
     [
         (lambda a: a.fit(ROWS, CLASSES[:5]), "for 90 samples"),
         (lambda a: a.fit(ROWS, np.array(["a", "-1"] * 45)), "dtype object"),
+        (lambda a: a.fit(ROWS, np.array(["a", np.nan] * 45)), "mark nan .* unlabelled='nan'"),
         (lambda a: a.fit(ROWS[:0], CLASSES[:0]), "empty"),
         (lambda a: a.teach([0, 0], [1, 1]), "distinct"),
         (lambda a: a.teach(np.ones(90, dtype=bool), np.ones(90)), "no mask"),

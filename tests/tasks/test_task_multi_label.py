@@ -89,3 +89,21 @@ def test_labels_of_a_pool_become_rows():
             MultiLabel(3).targets([label])
     with pytest.raises(InputError, match="no samples"):
         MultiLabel(3).metrics([])
+
+
+def test_what_nobody_knows_of_a_sample_counts_nowhere(logits):
+    task, partly = MultiLabel(3), TRUTH.to(torch.uint8)
+    assert torch.equal(task.training_loss(logits, partly), task.training_loss(logits, TRUTH))
+    partly[0, 2] = partly[1] = 255
+    losses = task.training_loss(logits, partly)
+    assert torch.allclose(losses[0], MultiLabel(2).training_loss(logits[:1, :2], TRUTH[:1, :2]))
+    assert losses[1] == 0
+    metrics = task.metrics([(logits, partly)])
+    others = torch.where(partly == 255, -logits, logits)
+    assert task.metrics([(others, partly)]) == metrics
+    assert metrics["loss"] == pytest.approx(losses[[0, 2, 3, 4]].mean().item())
+    last = MultiLabel(1).metrics([(logits[2:, 2:], TRUTH[2:, 2:])])
+    assert metrics["per_class_average_precision"][2] == last["mean_average_precision"]
+    for wrong in (-1, 2, float("nan")):
+        with pytest.raises(InputError, match="none of 0, 1 and 255"):
+            task.metrics([(logits, torch.full((5, 3), wrong))])

@@ -183,9 +183,11 @@ def test_a_last_batch_of_one_joins_the_one_before(count, sizes):
     assert torch.cat(batches).tolist() == list(range(count))
 
 
-def test_batchnorm_survives_a_left_over_sample():
+def test_batchnorm_survives_a_left_over_sample_and_says_what_one_alone_needs():
     flat = nn.Sequential(nn.Flatten(), nn.Linear(64, 3), nn.BatchNorm1d(3))
     assert train(flat, count=17).final_loss > 0
+    with pytest.raises(InputError, match="one labelled sample: label another one"):
+        train(flat, count=1)
 
 
 def test_a_diverging_training_says_where_and_what_to_do():

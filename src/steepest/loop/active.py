@@ -13,7 +13,7 @@ from torch import nn
 from steepest.errors import InputError
 from steepest.gradnorm.precision import Precision
 from steepest.labelling import Answers, apply
-from steepest.loop.asked import asked_in, waiting_in
+from steepest.loop.asked import MOST_SKIPPED, asked_in, waiting_in, warn_of_skips
 from steepest.loop.choosing import Chooser, as_features
 from steepest.loop.folder import LoopFolder
 from steepest.loop.mind import Fit, Mind
@@ -52,8 +52,7 @@ class ActiveLoop:
         strategy: A name or a strategy; by default ``"entropy-gradnorm"`` with a torch model and
             ``"margin"`` with predictions.
         options: Options for a strategy given by name.
-        start: The strategy that chooses while nothing is labelled; with ``predict``, while fewer
-            than two classes are.
+        start: Chooses while nothing is labelled; with ``predict``, until two classes are.
         ids: Names of the samples; by default the pool's own, or the index.
         labels: Labels that are there from the beginning, by id.
         features: Features of one's own, by id or as an array [N, D] in the order of the pool.
@@ -64,8 +63,7 @@ class ActiveLoop:
         precision: In what precision gradients are measured.
         device: Where to choose; by default where the model is.
         support: What some strategies take beside the model, or a function that returns it.
-        folder: Where labels and rounds are kept; the same folder goes on where it stopped. None
-            keeps them in memory.
+        folder: Keeps labels and rounds, and goes on where it stopped; None is memory alone.
         progress: Whether to show progress.
 
     Attributes:
@@ -197,10 +195,11 @@ class ActiveLoop:
         ids, labels = self.pool.labelled()
         if not ids:
             raise InputError("nothing is labelled yet: ask and tell, or give labels=")
-        learnt_from = digest(ids, labels)
-        with self._clock.time("fit"):
-            self._mind.learn(ids, labels, learnt_from)
-        if not self._is_fresh():
+        learnt_from, fresh = digest(ids, labels), self._is_fresh()
+        if not (fresh and self._mind.knows(learnt_from)):  # As it does if ``evaluate`` failed.
+            with self._clock.time("fit"):
+                self._mind.learn(ids, labels, learnt_from)
+        if not fresh:
             return self._kept.records[-1]
         with self._clock.time("evaluate"):
             metrics = {} if self._evaluate is None else as_metrics(self._evaluate())
@@ -221,8 +220,9 @@ class ActiveLoop:
         """Go on until so many rounds are on record, those before a restart included.
 
         Each round asks for k samples, with those still waiting counted in. The first one learns
-        from the labels given at the beginning, if there are any, and asks for none. It stops early
-        when every sample is labelled, or when ``label`` has no answer yet: call it again later.
+        from the labels given at the beginning, if any, and asks for none. It stops early when all
+        samples are labelled, when ``label`` has no answer yet, and with a warning when it skips
+        all of k samples, ten at least: call it again to go on.
 
         Args:
             rounds: How many, in all.
@@ -259,6 +259,7 @@ class ActiveLoop:
 
     def _gather(self, k: int) -> bool:
         """Get labels that this round can learn from; False if there are none to be had now."""
+        before = self.pool.counts()[State.SKIPPED]
         while True:
             waiting, asked = self.waiting, bool(asked_in(self.pool, self.round))
             if not (asked and waiting):
@@ -268,17 +269,16 @@ class ActiveLoop:
                 if wanted > 0:
                     self.ask(wanted)
                     waiting = self.waiting
-            if not waiting:
-                return False
-            answered = self._put(waiting)
-            if self._is_fresh():
+            if (answered := self._put(waiting)) and self._is_fresh():
                 return True
-            if not answered:
+            skipped = self.pool.counts()[State.SKIPPED] - before
+            if not answered or skipped >= max(k, MOST_SKIPPED):
+                warn_of_skips(self.pool, skipped)
                 return False
 
     def _put(self, ids: Sequence[SampleId]) -> bool:
         """Ask for labels and keep each answer as it comes; say whether there was any."""
-        if self._label is None:
+        if self._label is None or not ids:
             return False
         some = False
         with self._clock.time("label"):

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
+from steepest.errors import SteepestWarning
 from steepest.pool import Pool, State, Verb
 from steepest.seeds import SampleId
+
+MOST_SKIPPED = 10
+"""Samples that may be skipped one by one before a run takes it for a mistake."""
 
 
 def waiting_in(pool: Pool) -> tuple[SampleId, ...]:
@@ -17,3 +23,20 @@ def asked_in(pool: Pool, cycle: int) -> dict[SampleId, str]:
     """Return what was asked for in one round, in order, and who chose it."""
     queries = (event for event in pool.events() if event.verb is Verb.QUERY)
     return {event.id: event.who for event in queries if event.cycle == cycle}
+
+
+def warn_of_skips(pool: Pool, count: int) -> None:
+    """Warn that a run stops because nothing but skips came in.
+
+    Nothing is said while people are asked, nor at the end of a pool.
+    """
+    left = pool.counts()
+    over = left[State.LABELLED] and not left[State.UNLABELLED]
+    if count and not left[State.QUERIED] and not over:
+        warnings.warn(
+            f"all {count} samples that were asked for were skipped and none was labelled, so the "
+            "run stops here: call it again to go on. An answer of None skips a sample for good: "
+            "leave it out to be asked again; loop.pool.unlabel takes a skip back",
+            SteepestWarning,
+            stacklevel=4,
+        )

@@ -65,5 +65,5 @@ def _check_ids(path: Path, known: Sequence[SampleId], given: Sequence[SampleId])
         place = "there" if first in set(known) else "in the pool"
         raise RunFolderError(
             f"{path} holds a loop over other samples ({first!r} is {place} alone): bring the pool "
-            "back as it was, or choose another folder"
+            "back as it was, or choose another folder and give it the labels of this one by labels="
         )

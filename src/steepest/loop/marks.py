@@ -42,12 +42,9 @@ def read_labels(told: Any, count: int, mark: Any) -> Marked:  # noqa: ANN401
         raise InputError(
             f"labels of shape {list(values.shape)} for {count} samples: one label or mark for each"
         )
-    if values.dtype.kind in "US" and mark is not None and str(mark) in values.tolist():
-        raise InputError(
-            f"the mark {mark!r} has become the text {str(mark)!r}: give labels of dtype object, "
-            "or unlabelled= as a text"
-        )
     plain = values.tolist()
+    if values.dtype.kind in "US":
+        _check_texts(plain, mark)
     if math.inf in plain or -math.inf in plain:
         raise InputError("labels contain infinity, which is no class: mark such samples by NaN")
     _check_one_mark(plain, mark)
@@ -87,6 +84,17 @@ def check_kinds(labels: Marked) -> Marked:
     if len(texts) > 1:
         raise InputError("some labels are texts and others numbers: use one kind")
     return labels
+
+
+def _check_texts(labels: list[Any], mark: Any) -> None:  # noqa: ANN401
+    """Refuse a mark that numpy made a text of, as it does with numbers beside texts."""
+    marks = [math.nan] if mark is None or isinstance(mark, str) else [math.nan, mark]
+    lost = next((m for m in marks if str(m) in labels and str(m) != mark), None)
+    if lost is not None:
+        raise InputError(
+            f"the mark {lost!r} has become the text {str(lost)!r}: give labels of dtype object, "
+            f"or unlabelled={str(lost)!r}"
+        )
 
 
 def _check_one_mark(labels: list[Any], mark: Any) -> None:  # noqa: ANN401

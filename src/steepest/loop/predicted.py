@@ -106,7 +106,8 @@ def log_probabilities(told: Any, ids: Sequence[SampleId]) -> Tensor:  # noqa: AN
         bad = ids[int(wrong.argmax())]
         raise InputError(
             f"predict returned no probabilities for sample {bad!r}: they must be at least 0 and "
-            "add up to 1; take the softmax of scores first"
+            "add up to 1; take the softmax of scores first; of labels that do not exclude each "
+            "other (multi-label), only a torch model with task= can be asked"
         )
     return torch.from_numpy(np.log(np.maximum(rows, np.finfo(np.float64).tiny)))
 

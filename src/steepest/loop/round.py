@@ -91,6 +91,7 @@ def _number(value: Any, name: str) -> float:  # noqa: ANN401
     plain = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(plain, Real) or not math.isfinite(plain):
         raise InputError(
-            f"evaluate returned {value!r} for {name!r}: return a finite number, or numbers by name"
+            f"evaluate returned {value!r} for {name!r}: return a finite number, or numbers by name "
+            "without those that are not"
         )
     return float(plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,8 +20,9 @@ def ask_for(who: Asking, ids: Sequence[SampleId]) -> Iterator[Answers]:
 
     Args:
         who: A function that returns ``Answers``, labels by id (None skips a sample, one that is
-            not there waits), one label or None per id in their order, or that yields pairs of id
-            and label one by one; or a labeller.
+            not there waits), also as a column of pandas with the ids as its index, one label or
+            None per id in their order, or that yields pairs of id and label one by one; or a
+            labeller.
         ids: Whom is asked about.
 
     Raises:
@@ -32,8 +34,12 @@ def ask_for(who: Asking, ids: Sequence[SampleId]) -> Iterator[Answers]:
         for pair in told:
             yield _about(as_answers(dict([_pair(pair)])), asked)
         return
+    if hasattr(told, "index") and hasattr(told, "items"):
+        told = dict(told.items())  # A column of pandas, whose rows need not be in our order.
     if not isinstance(told, (Answers, Mapping)):
-        told = dict(zip(ids, _one_each(told, len(ids)), strict=True))
+        labels = _one_each(told, len(ids))
+        _refuse_pairs(labels, ids)
+        told = dict(zip(ids, labels, strict=True))
     yield _about(as_answers(told), asked)
 
 
@@ -70,12 +76,25 @@ def as_answers(told: Answers | Mapping[Any, Any]) -> Answers:
         if label is None:
             skipped.append(sample)
         else:
-            labels[sample] = _distinct(plain_label(label), sample)
+            labels[sample] = _as_label(label, sample)
     return Answers(labels, tuple(skipped))
 
 
-def _distinct(label: Label, sample: SampleId) -> Label:
-    """Refuse a class that is there twice: most rows of 0 and 1 are caught by that."""
+def _as_label(told: Any, sample: SampleId) -> Label:  # noqa: ANN401
+    """Return a label as a pool keeps it, and refuse what tables and keyboards say for none."""
+    plain = _plain(told)
+    several = plain if isinstance(plain, (list, tuple)) else [plain]
+    remedy = ""
+    if any(isinstance(part, bool) for part in several):
+        remedy = "give 0 or 1, or list the numbers of the classes that are there"
+    elif any(isinstance(part, float) for part in several):
+        remedy = "give int() of a class; numbers to be predicted (regression) are not supported"
+    if plain == "" or (isinstance(plain, float) and math.isnan(plain)):
+        remedy = "leave the sample out if nobody knows yet, give None if nobody ever will"
+    if remedy:
+        raise InputError(f"label {plain!r} of sample {sample!r} is no class: {remedy}")
+    label = plain_label(plain)
+    # Most rows of 0 and 1 are caught by this.
     if isinstance(label, list) and len(set(label)) < len(label):
         raise InputError(
             f"label {label} of sample {sample!r} names a class twice: list the numbers of its "
@@ -92,6 +111,10 @@ def name_of(who: Asking) -> str:
     return name if name.isidentifier() else "label"
 
 
+def _plain(told: Any) -> Any:  # noqa: ANN401
+    return told.tolist() if hasattr(told, "tolist") else told
+
+
 def _pair(pair: Any) -> tuple[SampleId, Any]:  # noqa: ANN401
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise InputError(f"label yielded {pair!r}: yield pairs of id and label")
@@ -99,7 +122,7 @@ def _pair(pair: Any) -> tuple[SampleId, Any]:  # noqa: ANN401
 
 
 def _one_each(told: Any, count: int) -> list[Any]:  # noqa: ANN401
-    plain = told.tolist() if hasattr(told, "tolist") else told
+    plain = _plain(told)
     if not isinstance(plain, (list, tuple)):
         kind = type(told).__name__
         raise InputError(f"label returned a {kind}: return labels by id, or a list of one per id")
@@ -109,6 +132,18 @@ def _one_each(told: Any, count: int) -> list[Any]:  # noqa: ANN401
             "out, or None in their place"
         )
     return list(plain)
+
+
+def _refuse_pairs(labels: Sequence[Any], ids: Sequence[SampleId]) -> None:
+    """Refuse pairs of id and label in a list: each would pass for a label of two classes."""
+    pairs = [label for label in labels if isinstance(label, (list, tuple)) and len(label) == 2]
+    # Of one sample alone, a list may well be its two classes.
+    sure = len(ids) > 1 or (len(pairs) == 1 and isinstance(pairs[0], tuple))
+    named = [first for pair in pairs if isinstance(first := _plain(pair[0]), (int, str))]
+    if sure and len(named) == len(ids) and set(named) == set(ids):
+        raise InputError(
+            "label returned a list of pairs of id and label: return dict() of it, or yield them"
+        )
 
 
 def _about(answers: Answers, asked: set[SampleId]) -> Answers:

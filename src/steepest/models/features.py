@@ -11,7 +11,7 @@ For other models the head is found, or named in the call. ``forward`` returns wh
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +35,8 @@ class Features:
 
     Attributes:
         logits: [N, C], or [N, C, ...] for dense outputs.
-        penultimate: What the head reads [N, D]; where that is a map, the mean over its positions.
+        penultimate: What the head reads [N, D]; where that is a map, the mean over its positions,
+            and where it is a sequence, over those that reach the logits: padding does not.
         maps: The outputs of the blocks, each [N, C, ...]; empty unless asked for.
     """
 
@@ -78,9 +79,13 @@ def extract_features(
     layers = {name: _get_layer(model, name) for name in (head, *wanted)}
     read, made = _Watch("reads"), _Watch("makes")
     with torch.no_grad() if detach else nullcontext():
-        with _watching(layers, head, wanted, read, made), plain_attention():
+        with (
+            _watching(layers, head, wanted, read, made),
+            _reaching(layers[head], detach=detach) as reach,
+            plain_attention(),
+        ):
             logits = batches.logits_of(batches.call(model, inputs))
-        feature = _mean_over_positions(layers[head], read.take(head, rows))
+        feature = _mean_over_positions(layers[head], read.take(head, rows), reach(logits))
     found = (logits, feature, *(made.take(name, rows) for name in wanted))
     kept = [tensor.detach() for tensor in found] if detach else found
     return Features(kept[0], kept[1], tuple(kept[2:]))
@@ -144,7 +149,50 @@ def _watching(
             handle.remove()
 
 
-def _mean_over_positions(layer: nn.Module, feature: Tensor) -> Tensor:
+@contextmanager
+def _reaching(layer: nn.Module, *, detach: bool) -> Iterator[Callable[[Tensor], Tensor | None]]:
+    """Yield a function that says which positions of a sequence reach the logits.
+
+    Some models make logits of every token and keep those of a sample's last, or their mean without
+    the padding. What was kept is seen by the gradient, for which the few steps behind the layer
+    alone are recorded.
+    """
+    made: list[Tensor] = []
+
+    def begin_graph(_: nn.Module, __: object, output: object) -> Tensor | None:
+        if not isinstance(output, Tensor) or output.ndim < 3:
+            return None
+        torch.set_grad_enabled(True)  # Until the pass is over, which is without gradients.
+        made.append(output.detach().requires_grad_())
+        return made[-1].clone()  # Which may be changed in place.
+
+    def reach(logits: Tensor) -> Tensor | None:
+        if len(made) != 1 or logits.ndim != 2 or not logits.requires_grad:
+            return None
+        # Unequal weights, since probabilities add up to what nothing changes.
+        weights = torch.arange(1, logits.shape[1] + 1).to(logits)
+        total = (logits * weights).sum()
+        (slope,) = torch.autograd.grad(total, made, allow_unused=True, materialize_grads=True)
+        return (slope != 0).any(-1)
+
+    # Where a graph is wanted, what is recorded must stay as it is; and convolutions read no tokens.
+    handles = (
+        [layer.register_forward_hook(begin_graph)]
+        if detach and isinstance(layer, nn.Linear)
+        else []
+    )
+    try:
+        yield reach
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _mean_over_positions(layer: nn.Module, feature: Tensor, reach: Tensor | None) -> Tensor:
+    if reach is not None and not bool(reach.all()):
+        found = reach | ~reach.flatten(1).any(1).view(-1, *[1] * (reach.ndim - 1))
+        kept = torch.where(found[..., None], feature, 0).flatten(1, -2).sum(1)
+        return kept / found.flatten(1).sum(1, keepdim=True)
     # A linear layer has its features last, all others have them behind the samples.
     if isinstance(layer, nn.Linear):
         feature = feature.movedim(-1, 1)

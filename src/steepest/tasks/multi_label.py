@@ -13,6 +13,7 @@ from torch.nn import functional
 from steepest.errors import InputError
 from steepest.pool.values import Label
 from steepest.tasks.base import TASKS, Batches, Metric, Task
+from steepest.tasks.segmentation import IGNORED
 
 
 @TASKS.register("multi-label")
@@ -22,6 +23,8 @@ class MultiLabel(Task):
 
     A logit z of a class stands for the two logits (0, z) of *absent* and *present*, whose softmax
     has the sigmoid of z. With the classes as positions, all that is said of distributions holds.
+    Targets may be partly known: 0, 1 and 255 for a class of which nobody knows whether it is
+    there, as uint8 or wider. It counts nowhere.
 
     Attributes:
         classes: The number of classes.
@@ -34,6 +37,7 @@ class MultiLabel(Task):
     headline: ClassVar[str] = "mean_average_precision"
     per_class: ClassVar[str] = "per_class_average_precision"
     other_metrics: ClassVar[tuple[str, ...]] = ("micro_f1", "exact_match")
+    ignored: ClassVar[int | None] = IGNORED
 
     classes: int
 
@@ -46,11 +50,15 @@ class MultiLabel(Task):
         return torch.stack([torch.zeros_like(logits), logits], dim=1)
 
     def training_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return each sample's mean binary cross-entropy [N] for targets [N, K]."""
+        """Return each sample's mean binary cross-entropy [N] over what is known of [N, K]."""
+        known = None if targets.dtype == torch.bool else targets != IGNORED
+        truth = targets if known is None else targets * known
         pointwise = functional.binary_cross_entropy_with_logits(
-            logits, targets.to(logits.dtype), reduction="none"
+            logits, truth.to(logits.dtype), reduction="none"
         )
-        return pointwise.mean(1)
+        if known is None:
+            return pointwise.mean(1)
+        return (pointwise * known).sum(1) / known.sum(1).clamp_min(1)
 
     def predictions(self, logits: Tensor) -> Tensor:
         """Return which classes are more likely there than not [N, K]."""
@@ -63,26 +71,33 @@ class MultiLabel(Task):
             batches: Logits [B, K] and targets [B, K].
 
         Raises:
-            InputError: If there is no sample, or shapes do not match.
+            InputError: If there is no sample, shapes do not match or a target is none.
         """
-        parts = [(logits.double().cpu(), targets.bool().cpu()) for logits, targets in batches]
+        parts = [(logits.double().cpu(), targets.cpu()) for logits, targets in batches]
         if not parts:
             raise InputError("there are no samples to measure the predictions on")
-        logits, truth = (torch.cat(part) for part in zip(*parts, strict=True))
-        if logits.shape != truth.shape or logits.shape[1] != self.classes:
-            raise InputError(f"logits {list(logits.shape)} do not match {list(truth.shape)}")
-        said = self.predictions(logits)
+        logits, targets = (torch.cat(part) for part in zip(*parts, strict=True))
+        if logits.shape != targets.shape or logits.shape[1] != self.classes:
+            raise InputError(f"logits {list(logits.shape)} do not match {list(targets.shape)}")
+        known, truth = targets != IGNORED, targets == 1
+        if not bool((truth | (targets == 0) | ~known).all()):
+            raise InputError("a target is none of 0, 1 and 255: that is for what nobody knows")
+        said = self.predictions(logits) & known
         hits = int((said & truth).sum())
         claims = int(said.sum()) + int(truth.sum())
-        precisions = [_average_precision(logits[:, k], truth[:, k]) for k in range(self.classes)]
+        precisions = [
+            _average_precision(logits[here, k], truth[here, k])
+            for k, here in enumerate(known.unbind(1))
+        ]
         present = [p for p in precisions if p is not None]
         if not present:
             raise InputError("no sample has any class: there is nothing to measure precision on")
+        rows = known.any(1)
         return {
             "mean_average_precision": sum(present) / len(present),
             "micro_f1": 2 * hits / claims if claims else 1.0,
-            "exact_match": (said == truth).all(1).double().mean().item(),
-            "loss": self.training_loss(logits, truth).mean().item(),
+            "exact_match": (said == truth).all(1)[rows].double().mean().item(),
+            "loss": self.training_loss(logits, targets)[rows].mean().item(),
             "per_class_average_precision": list(precisions),
         }
 

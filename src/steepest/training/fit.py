@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -78,7 +79,7 @@ def fit(
         extra: What is trained along with the model, in place too.
 
     Raises:
-        InputError: If there is nothing to learn from.
+        InputError: If there is nothing to learn from, or one sample for batch norm.
         ModelError: If the model has nothing to learn.
         NonFiniteError: If the loss or a weight becomes NaN or infinite.
     """
@@ -95,6 +96,7 @@ def fit(
     data = data.to(device)
     loss = math.nan
     with (
+        _lone_sample_named(len(images)),
         own_randomness(seed, device),
         memory_format(model, recipe.channels_last) as layout,
         progress.task("train", recipe.epochs) as step,
@@ -131,6 +133,19 @@ def _check_samples(images: Images, labels: Labels) -> None:
         raise InputError("0 images: nothing is labelled yet, so there is nothing to learn from")
     if len(images) != len(labels):
         raise InputError(f"{len(images)} images for {len(labels)} labels; give one label to each")
+
+
+@contextmanager
+def _lone_sample_named(count: int) -> Iterator[None]:
+    """Say the remedy where batch norm has one sample alone, which varies from no other."""
+    try:
+        yield
+    except ModelError as error:
+        if count > 1 or "more than 1 value per channel" not in str(error):
+            raise
+        raise InputError(
+            "the model's batch norm cannot learn from one labelled sample: label another one"
+        ) from error
 
 
 def _choose_augmentation(recipe: Recipe, usual: str) -> str:
