@@ -151,6 +151,16 @@ def test_an_array_is_named_by_row(workshop, capsys):
     loaded = steepest.Selection.load(workshop / "picks.json")
     assert loaded == picks
     assert all(isinstance(name, int) for name in loaded.ids)
+    np.savez(workshop / "pool.npz", x=small_pool())
+    more = ("--quiet", "--labelled", "labelled")
+    assert run_here(capsys, *command(*more, pool="pool.npz", out="same.json")).code == 0
+    assert steepest.Selection.load(workshop / "same.json") == picks
+    np.savez(workshop / "pool.npz", x=small_pool(), y=np.arange(3))
+    told = run_here(capsys, *command(*more, pool="pool.npz"))
+    assert (told.code, "holds x, y: save the inputs alone" in told.err) == (2, True)
+    (workshop / "pool.npz").write_bytes(b"PK\x03\x04 no archive")
+    told = run_here(capsys, *command(*more, pool="pool.npz"))
+    assert (told.code, "cannot be read as an array" in told.err) == (2, True)
 
 
 @pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
@@ -239,6 +249,14 @@ def test_labels_that_cannot_be_read_are_told_by_their_line(
     names = ("--class-names", *more) if more else ()
     told = learnt_from(workshop, capsys, ["cats/0.png,1", line], *names, code=2)
     assert re.search(message, told)
+
+
+def test_labels_that_nobody_learns_from_may_be_names(photos, workshop, capsys):
+    (workshop / "known.csv").write_text("cats/0.png,cat\ncats/1.png,dog\n")
+    argv = command("--quiet", "--strategy", "margin", "--labelled", "known.csv")
+    told = run_here(capsys, *argv)
+    assert told.code == 0, told.err
+    assert "5 of 10 samples" in told.out
 
 
 def test_class_names_are_for_something(photos, workshop, capsys):

@@ -45,7 +45,6 @@ class TestDistances:
         rows, centres = draw(23, 3), draw(11, 3, seed=1)
         squared, which = squared_distances(rows, centres).min(1)
         monkeypatch.setattr(distances, "TILE_BYTES", tile_bytes)
-        monkeypatch.setattr(distances, "_COLUMNS", 4)
         found = nearest(rows, centres)
         torch.testing.assert_close(found[0], squared)
         assert torch.equal(found[1], which)

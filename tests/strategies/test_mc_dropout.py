@@ -48,7 +48,9 @@ def by_hand(p, measure):
     each = {
         "entropy": entropy,
         "bald": entropy + (p * p.log()).sum(2).mean(0),
-        "variation-ratio": 1 - votes.amax(1) / len(p) + TIE * entropy / math.log(p.shape[2]),
+        "variation-ratio": 1
+        - votes.amax(1) / len(p)
+        + TIE / len(p) * entropy / math.log(p.shape[2]),
         "mean-std": p.std(0, correction=0).mean(1),
     }[measure]
     return each.flatten(1).mean(1) if each.ndim > 1 else each
@@ -108,7 +110,7 @@ def test_mutual_information_is_bounded_by_draws_and_classes():
 def test_ties_of_the_variation_ratio_are_ranked_by_entropy_and_votes_come_first():
     split = torch.tensor([[[9.0, 0, 0], [0.2, 0, 0]], [[9.0, 0, 0], [0.1, 0, 0]]])
     sure, unsure = disagreement(split, "variation-ratio").tolist()
-    assert 0 < sure < unsure < 1e-8
+    assert 0 < sure < unsure <= TIE
     one_dissents = torch.tensor([[[9.0, 0, 0]]] * 24 + [[[0, 9.0, 0]]])
     assert float(disagreement(one_dissents, "variation-ratio")) > 0.04 - 1e-12
     assert unsure < float(disagreement(one_dissents, "variation-ratio"))

@@ -82,9 +82,12 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.devices import choose_device
     from steepest.models.weights import load_weights
+    from steepest.scoring.looking import as_strategy
+    from steepest.strategies import Needs
 
     _check_out(arguments)
     check_weights(arguments)
+    strategy = as_strategy(arguments.strategy, pairs(arguments.option))
     settings = loop_settings(arguments)
     names = class_names(arguments, settings)
     pool = open_pool(arguments)
@@ -97,15 +100,19 @@ def execute(arguments: argparse.Namespace) -> int:
         return made.to(device)
 
     model = load(arguments.weights)
-    left_out, labels = read_labelled(arguments.labelled, getattr(pool, "ids", None), names)
+    left_out, labels = read_labelled(
+        arguments.labelled,
+        getattr(pool, "ids", None),
+        names,
+        learnt_from=Needs.TARGETS in strategy.needs_alone,
+    )
 
     def choose(loop: Pool | None, k: int) -> Selection:
         return select(
             model,
             pool,
             k,
-            arguments.strategy,
-            options=pairs(arguments.option),
+            strategy,
             labelled=left_out if loop is None else {*loop.taken(), *(left_out or ())},
             subset=arguments.subset,
             seed=arguments.seed,

@@ -5,15 +5,23 @@ from __future__ import annotations
 import argparse
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from steepest.errors import InputError, SettingWarning
 from steepest.scoring.samples import PoolLike
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def add_pool_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the pool and of how its images are read."""
     parser.add_argument(
-        "--pool", type=Path, required=True, metavar="PATH", help="folder of images, or .npy array"
+        "--pool",
+        type=Path,
+        required=True,
+        metavar="PATH",
+        help="folder of images, or an array: .npy, or .npz with one in it",
     )
     parser.add_argument(
         "--size", type=int, metavar="PIXELS", help="resize images to this many pixels square"
@@ -40,23 +48,37 @@ def open_pool(arguments: argparse.Namespace) -> PoolLike:
     Raises:
         InputError: If it is no folder of images and no array.
     """
-    if arguments.pool.suffix == ".npy":
-        import numpy as np
-
+    if arguments.pool.suffix in (".npy", ".npz"):
         for name in ("size", "mean", "std"):
             if getattr(arguments, name) is not None:
                 raise InputError(f"--{name} is for folders of images; an array is taken as it is")
-        try:
-            # Copy on write: the file stays as it is, and torch is content.
-            return np.load(arguments.pool, mmap_mode="c", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{arguments.pool} cannot be read as an array ({error})") from error
+        return _open_array(arguments.pool)
     if arguments.pool.is_file():
         raise InputError(
             f"--pool {arguments.pool} is a file: give a folder of images, or one array in a .npy "
-            "file"
+            "or .npz file"
         )
     return _open_folder(arguments)
+
+
+def _open_array(path: Path) -> npt.NDArray[Any]:
+    import numpy as np
+
+    try:
+        if path.suffix == ".npy":
+            # Copy on write: the file stays as it is, and torch is content.
+            found: npt.NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
+            return found
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            names = stored.files
+            if len(names) == 1:
+                found = stored[names[0]]
+    except Exception as error:  # damaged bytes make zip and numpy raise almost anything
+        raise InputError(f"{path} cannot be read as an array ({error})") from error
+    if len(names) != 1:
+        held = ", ".join(names) or "nothing"
+        raise InputError(f"--pool {path} holds {held}: save the inputs alone, as one array")
+    return found
 
 
 def _open_folder(arguments: argparse.Namespace) -> PoolLike:

@@ -24,9 +24,9 @@ def add_support_arguments(parser: argparse.ArgumentParser) -> None:
         "--labelled",
         type=Path,
         metavar="FILE",
-        help="samples that are labelled already, to leave out: one id per line, or id,label with "
-        "the number of the class, or its name if --class-names or a loop knows it; some strategies "
-        "learn from them",
+        help="samples that are labelled already, to leave out: one id per line, or id,label; some "
+        "strategies learn from labels, which are then numbers of classes, or names that "
+        "--class-names or a loop knows",
     )
     parser.add_argument(
         "--member",
@@ -67,7 +67,11 @@ def read_support(
 
 
 def read_labelled(
-    path: Path | None, ids: Collection[str] | None, names: tuple[str, ...] = ()
+    path: Path | None,
+    ids: Collection[str] | None,
+    names: tuple[str, ...] = (),
+    *,
+    learnt_from: bool = True,
 ) -> tuple[list[int | str] | None, dict[int | str, int]]:
     """Read which samples are labelled, and their classes where the file has them.
 
@@ -75,6 +79,7 @@ def read_labelled(
         path: One id per line, or ``id,label``; a first line that says so is passed over.
         ids: The names of the pool's samples; None if they go by their index.
         names: The classes' names in the model's order; none if they are not known.
+        learnt_from: Whether somebody wants the classes; if not, names may be unknown.
 
     Returns:
         The ids, or None without a file, and the classes by id.
@@ -96,7 +101,7 @@ def read_labelled(
             name, label = line, None
         try:
             sample = _sample(name, line, known)
-            if label is not None:
+            if label is not None and (learnt_from or names):
                 labels[sample] = _class_number(label, names)
         except InputError as error:
             raise InputError(f"--labelled {path}, line {number}: {error}") from error

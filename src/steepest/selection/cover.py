@@ -6,7 +6,12 @@ import torch
 from torch import Tensor
 
 from steepest.progress import Progress, SilentProgress
-from steepest.selection.distances import squared_distances, squared_lengths, squared_tiles
+from steepest.selection.distances import (
+    squared_distances,
+    squared_lengths,
+    squared_tiles,
+    tiles_of_pairs,
+)
 
 _SHOWN_ABOVE = 10_000
 
@@ -35,9 +40,9 @@ def greedy_cover(
 ) -> tuple[list[int], list[int]]:
     """Take rows one by one, each with the most uncovered rows nearer than the radius.
 
-    No graph is kept. Degrees are counted once, tile by tile. A row that becomes covered counts
-    no more: its own ball is computed again, once, and each row in it has one less. Memory beside
-    the rows: O(N) and tiles; time: O(N²·D), whatever the radius.
+    No graph is kept. Degrees are counted once, tile by tile, each pair of rows for both. A row
+    that becomes covered counts no more: its own ball is computed again, once, and each row in it
+    has one less. Memory beside the rows: O(N) and tiles; time: O(N²·D), whatever the radius.
 
     Args:
         rows: [N, D].
@@ -52,7 +57,7 @@ def greedy_cover(
     """
     covered = rows.new_zeros(len(rows), dtype=torch.bool) if covered is None else covered.clone()
     balls = _Balls(rows, radius, progress or SilentProgress())
-    degrees = balls.count(rows if not bool(covered.any()) else rows[~covered])
+    degrees = balls.count_free(covered)
     positions: list[int] = []
     gains: list[int] = []
     with balls.progress.task("covering", count) as step:
@@ -100,11 +105,24 @@ class _Balls:
         """Return how many of some points are in the ball around each row [N]."""
         rows = self._rows
         counts = torch.zeros(len(rows), dtype=torch.long, device=rows.device)
-        # Few points are counted in no time: a bar for each pick would only flicker.
-        shown = self.progress if len(points) > _SHOWN_ABOVE else SilentProgress()
+        for part, _, table in squared_tiles(rows, points, self._lengths):
+            # As numbers in the table's place: truth values take longer to sum than to compute.
+            counts[part] += table.lt_(self._squared).sum(1).long()
+        return counts
+
+    def count_free(self, covered: Tensor) -> Tensor:
+        """Return how many uncovered rows are in the ball around each row [N]."""
+        rows = self._rows
+        counts = torch.zeros(len(rows), dtype=torch.long, device=rows.device)
+        free = (~covered).to(rows.dtype)
+        # Few rows are counted in no time.
+        shown = self.progress if len(rows) > _SHOWN_ABOVE else SilentProgress()
         with shown.task("counting neighbours", len(rows)) as step:
-            for part, columns, table in squared_tiles(rows, points, self._lengths):
-                counts[part] += (table < self._squared).sum(1)
-                if columns.stop == len(points):
+            for part, columns, table in tiles_of_pairs(rows, self._lengths):
+                inside = table.lt_(self._squared)
+                counts[part] += (inside @ free[columns]).long()
+                if columns != part:
+                    counts[columns] += (free[part] @ inside).long()
+                if columns.stop == len(rows):
                     step.advance(part.stop - part.start)
         return counts

@@ -6,6 +6,7 @@ last digits do not count. Where they decide who is chosen, ``points`` has them i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -14,7 +15,8 @@ from torch import Tensor
 TILE_BYTES = 2**27
 """How large a table of distances may be; there are at most two at a time."""
 
-_COLUMNS = 8192
+CACHED_BYTES = 2**20
+"""How large one may be on a CPU: what does not stay in its cache takes several times as long."""
 
 
 def tiles(rows: int, bytes_per_row: int, tile_bytes: int | None = None) -> Iterator[slice]:
@@ -46,27 +48,74 @@ def squared_distances(rows: Tensor, centres: Tensor, lengths: Tensor | None = No
     return found.add_(lengths[:, None]).clamp_min_(0)
 
 
-def relative_squares(rows: Tensor, centres: Tensor, lengths: Tensor) -> Tensor:
+def relative_squares(
+    rows: Tensor, centres: Tensor, lengths: Tensor, out: Tensor | None = None
+) -> Tensor:
     """Return squared distances less the rows' own squared lengths [N, K], by one product.
 
     Args:
         rows: [N, D].
         centres: [K, D].
         lengths: Of the centres, squared [K].
+        out: Where they are written, if that is there already [N, K].
     """
-    return torch.addmm(lengths, rows, centres.T, alpha=-2)
+    return torch.addmm(lengths, rows, centres.T, alpha=-2, out=out)
 
 
 def squared_tiles(
     rows: Tensor, centres: Tensor, lengths: Tensor | None = None
 ) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Yield all squared distances [N, K] tile by tile, with their rows and columns."""
+    """Yield all squared distances [N, K] tile by tile, with their rows and columns.
+
+    Each tile is written over the one before: what is wanted of it has to be taken at once.
+    """
     lengths = squared_lengths(rows) if lengths is None else lengths
-    across = min(_COLUMNS, len(centres))
-    for part in tiles(len(rows), across * rows.element_size()):
-        for start in range(0, len(centres), _COLUMNS):
-            columns = slice(start, min(start + _COLUMNS, len(centres)))
-            yield part, columns, squared_distances(rows[part], centres[columns], lengths[part])
+    across = squared_lengths(centres)
+    wide = max(_side(rows), _side(rows) ** 2 // max(1, len(rows)))
+    space = _Space(rows)
+    for part in tiles(len(rows), min(wide, len(centres)) * rows.element_size(), _most(rows)):
+        for columns in tiles(len(centres), 1, wide):
+            table = space.table(part, columns)
+            relative_squares(rows[part], centres[columns], across[columns], out=table)
+            yield part, columns, table.add_(lengths[part, None]).clamp_min_(0)
+
+
+def tiles_of_pairs(rows: Tensor, lengths: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Yield squared distances between rows as ``squared_tiles`` does, each pair but once.
+
+    Columns never begin before the rows: a tile whose columns are its rows has both halves.
+    """
+    space, side = _Space(rows), _side(rows)
+    for part in tiles(len(rows), 1, side):
+        for later in tiles(len(rows) - part.start, 1, side):
+            columns = slice(later.start + part.start, later.stop + part.start)
+            table = space.table(part, columns)
+            relative_squares(rows[part], rows[columns], lengths[columns], out=table)
+            yield part, columns, table.add_(lengths[part, None]).clamp_min_(0)
+
+
+class _Space:
+    """Memory that one tile after another is written to."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self._rows = rows
+        self._kept = rows.new_empty(0)
+
+    def table(self, part: slice, columns: slice) -> Tensor:
+        shape = (part.stop - part.start, columns.stop - columns.start)
+        if len(self._kept) < shape[0] * shape[1]:
+            self._kept = self._rows.new_empty(shape[0] * shape[1])
+        return self._kept[: shape[0] * shape[1]].view(shape)
+
+
+def _most(rows: Tensor) -> int:
+    """Return how many bytes a tile may have where the rows are."""
+    return min(TILE_BYTES, CACHED_BYTES) if rows.device.type == "cpu" else TILE_BYTES
+
+
+def _side(rows: Tensor) -> int:
+    """Return the side of the largest square tile."""
+    return max(1, math.isqrt(_most(rows) // rows.element_size()))
 
 
 def nearest(rows: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,8 +18,9 @@ from steepest.errors import InputError
 
 Measure = Literal["mean-entropy", "mutual-information", "variation-ratio", "mean-std"]
 
-TIE = 1e-9
-"""The share of the entropy that ranks samples of equal variation ratio."""
+TIE = 0.01
+"""The part of a vote by which entropy ranks samples of equal variation ratio. It must be more than
+what counts as rounding when the highest scores are taken, or chance would rank them."""
 
 
 class Tally:
@@ -73,7 +74,8 @@ class Tally:
 
     def _variation_ratio(self) -> Tensor:
         ratio = 1 - self._votes.amax(1) / self._count
-        return ratio + TIE * self._mean_entropy() / math.log(self._mean.shape[1])
+        share = self._mean_entropy() / math.log(self._mean.shape[1])
+        return ratio + TIE / self._count * share
 
 
 def disagreement(predictions: Iterable[Tensor], measure: Measure) -> Tensor:
@@ -82,7 +84,7 @@ def disagreement(predictions: Iterable[Tensor], measure: Measure) -> Tensor:
     ``mean-entropy`` is H(p̄), the entropy of the mean prediction p̄. ``mutual-information`` is
     H(p̄) − mean_t H(p_t): between prediction and network (BALD), or the Jensen-Shannon divergence
     of a committee. ``variation-ratio`` is 1 − f/T for the f of T predictions that agree on the
-    most common class, plus 1e-9 · H(p̄) / log C, which ranks ties by entropy and is less than any
+    most common class, plus 0.01/T · H(p̄) / log C, which ranks ties by entropy and is less than any
     vote. ``mean-std`` is the mean over classes of the standard deviation over predictions.
 
     Args:

@@ -40,8 +40,9 @@ class McDropout(Thinning, Scorer):
             the last layer, in every block, or as the model's own options say.
         rate: How likely they do; 0.5 for the head and 0.3 for blocks if None.
         measure: ``"entropy"``; ``"bald"``, H(p̄) − mean_t H(p_t); ``"variation-ratio"``, 1 − f/T
-            for the f networks that agree on the most common class, ties ranked by 1e-9 of the
-            entropy; or ``"mean-std"``, the mean over classes of the standard deviation of p_t.
+            for the f networks that agree on the most common class, ties ranked by entropy, a
+            hundredth of a vote; or ``"mean-std"``, the mean over classes of the standard deviation
+            of p_t.
     """
 
     measure: Literal["entropy", "bald", "variation-ratio", "mean-std"] = "entropy"

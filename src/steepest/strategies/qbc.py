@@ -39,7 +39,8 @@ class Qbc(Scorer):
         size: Models M that an experiment trains in each cycle, the task's own included. In your
             own calls the committee is the model and ``support.members``, however many.
         measure: ``"js"``; ``"variation-ratio"``, 1 − f/M for the f members that agree on the
-            most common class, ties ranked by 1e-9 of the entropy; or ``"mean-entropy"``, H(p̄).
+            most common class, ties ranked by entropy, a hundredth of a vote; or
+            ``"mean-entropy"``, H(p̄).
     """
 
     needs: ClassVar[Needs] = Needs.LOGITS
