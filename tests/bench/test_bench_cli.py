@@ -69,7 +69,7 @@ def test_missing_peers_are_noted_with_the_remedy(capsys, monkeypatch):
         monkeypatch.setitem(sys.modules, package, None)
     code, text, _ = run(capsys, *TINY, "--contenders", "opacus,backpack,ours")
     assert code == 0
-    remedy = "run pip install '.[bench]' in the project's folder"
+    remedy = "run pip install 'steepest[bench]'"
     assert f"opacus: absent: opacus is not installed: {remedy}" in text
     assert f"backpack: absent: backpack is not installed: {remedy}" in text
 

@@ -80,6 +80,15 @@ def test_no_memory_for_a_matrix_of_all_pairs_is_told_before_it_is_made(monkeypat
     assert "needs" in found["note"]
 
 
+def test_the_straightforward_way_is_as_warm_as_ours(monkeypatch):
+    seen = []
+    monkeypatch.setitem(
+        public_style.STRAIGHTFORWARD, "core-set", lambda *given: seen.append(len(given[1]))
+    )
+    run_trial({**JOB, "strategy": "core-set", "kind": "straightforward"})
+    assert seen == [20, 60]
+
+
 def test_the_straightforward_core_set_picks_what_ours_does():
     pool = make_pool(60, 32, seed=3)
     model = make_head(32, 3, seed=3)
@@ -126,14 +135,21 @@ def test_preparing_shortened_trainings_and_refusals_are_told(monkeypatch):
     assert "uncertain-gcn: epochs = 20; 80: refused: too many" in text
 
 
-def test_small_batches_are_told(monkeypatch):
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [
+        ("batchbald", "batchbald: k = 10"),
+        ("core-gcn", "core-gcn (straightforward): the graph and one product with it, without"),
+    ],
+)
+def test_what_is_less_than_the_whole_is_told(strategy, told, monkeypatch):
     def answer(job, _):
         return {"status": "measured", "choose_seconds": job["k"], "peak_mib": 1}
 
     monkeypatch.setattr(strategies, "_in_child", answer)
-    chosen = settings(strategies=("batchbald",), k=20)
+    chosen = settings(strategies=(strategy,), k=20)
     text = strategies_table(StrategiesBench(chosen, SilentProgress()).run()).text()
-    assert text.splitlines()[-1] == "  batchbald: k = 10"
+    assert text.splitlines()[-1].strip().startswith(told)
 
 
 @pytest.mark.parametrize(

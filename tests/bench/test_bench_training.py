@@ -72,6 +72,19 @@ def test_ratios_are_to_the_best_of_the_loader(monkeypatch):
     assert (loader.ratio, plain.ratio) == (1, 2)
 
 
+def test_a_round_that_fails_leaves_the_one_before_it(monkeypatch):
+    rounds = iter([4.0, 1.0])
+
+    def timed(self, way):
+        return self._row(way.name, 1, next(rounds), 0.0, None)
+
+    monkeypatch.setattr(TrainingBench, "_timed", timed)
+    settings = Settings(LOAD, CPU, 1, steps=1, runs=(1,), rounds=2)
+    loader, plain = TrainingBench(settings, SilentProgress()).run().measurements[:2]
+    assert (loader.status, loader.images_per_second, plain.images_per_second) == ("measured", 1, 4)
+    assert loader.note.startswith("a later round failed: StopIteration")
+
+
 def test_runs_side_by_side_are_added_up():
     settings = Settings(LOAD, CPU, 1, steps=1, runs=(1, 2), rounds=1)
     result = TrainingBench(settings, SilentProgress()).run()

@@ -295,5 +295,5 @@ def test_without_its_library_the_remedy_is_said(tmp_path, monkeypatch, library, 
     (tmp_path / file).write_text("x")
     monkeypatch.setitem(sys.modules, library, None)
     read = read_mrc_folder if library == "mrcfile" else read_atoms_folder
-    with pytest.raises(InputError, match=rf"{library}: run pip install '\.\[cryoet\]' in"):
+    with pytest.raises(InputError, match=rf"{library}: run pip install 'steepest\[cryoet\]'"):
         read(tmp_path)

@@ -47,7 +47,12 @@ def test_without_runs_only_what_is_there_is_taken(tmp_path, monkeypatch, capsys)
     assert "1 of 1 runs complete" in capsys.readouterr().out
     assert not (tmp_path / "out" / "runs").exists()
     data = json.loads((tmp_path / "out" / "table-3" / "data.json").read_text())
-    assert data["state"] == "complete"
+    # Whoever finds the page shall not take it for the whole table.
+    assert data["state"] == "partial"
+    methods, seeds = data["missing"]
+    assert methods.startswith("cifar10: mc-dropout, core-set, vaal,")
+    assert methods.endswith("left out by --strategies")
+    assert seeds == "cifar10: 1 of 3 seeds, by --seeds"
     assert {run["strategy"] for run in data["runs"]} >= {"entropy-gradnorm"}
     # Results can be taken elsewhere: runs are named by the way from here to there.
     assert all((tmp_path / "out" / run["folder"]).is_dir() for run in data["runs"])

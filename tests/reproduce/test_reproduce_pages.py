@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fake_records import fill
 
+from steepest.errors import NonFiniteError
 from steepest.reproduce.artefact import Artefact, Findings, Need, find_artefact
 from steepest.reproduce.level import load_level
 from steepest.reproduce.page import Made
@@ -129,8 +130,10 @@ class Fake(Artefact):
     def needs(self):
         return ()
 
+    trouble = OutOfTime("the time is up: run the same command again to go on")
+
     def compute(self, work, published):
-        raise OutOfTime("the time is up: run the same command again to go on")
+        raise self.trouble
 
     def show(self, findings):
         panel = Panel("$p", "x", "y", lambda axes: axes.plot([1, 2], [3, 4], label="one"))
@@ -155,11 +158,13 @@ def test_text_is_escaped_and_a_figure_without_panels_is_left_out(tmp_path):
     assert made.state == "partial"
 
 
-def test_time_that_is_up_is_told_on_the_page(tmp_path):
+@pytest.mark.parametrize("trouble", [Fake.trouble, NonFiniteError("a norm is NaN")])
+def test_what_keeps_an_artefact_from_being_made_is_told_on_its_page(trouble, tmp_path, monkeypatch):
+    monkeypatch.setattr(Fake, "trouble", trouble)
     work = Workspace(load_level("smoke"), tmp_path)
     (made,) = produce([Fake()], work)
     assert made.state == "not there"
-    assert "the time is up" in (tmp_path / "fake" / "page.html").read_text()
+    assert str(trouble) in (tmp_path / "fake" / "page.html").read_text()
     assert "not there" in (tmp_path / "index.html").read_text()
 
 

@@ -49,6 +49,22 @@ def test_numbers_are_those_of_the_paper(name, at, about, value):
     assert published(name).number(at, **about).value == value
 
 
+@pytest.mark.parametrize(
+    ("name", "total"),
+    [
+        ("table-1", 47643),
+        ("table-2", 34364),
+        ("table-3", 405.84),
+        ("table-4", 14515 + 14516),
+        ("table-6", 644.58 + 26032 + 961.9 + 961.25),
+        ("table-9", 164.68),
+    ],
+)
+def test_whole_tables_add_up_to_what_the_printed_ones_do(name, total):
+    values = [value for series in published(name).series for value in series.values]
+    assert sum(values) == pytest.approx(total, abs=1e-6)
+
+
 def test_bounds_of_the_figure_are_what_the_gaps_leave():
     gaps, figure = published("table-3"), published("figure-1")
     for series in figure.find(quantity="bound"):

@@ -66,3 +66,6 @@ STRAIGHTFORWARD: dict[str, Callable[[nn.Module, Tensor, int, int], list[int]]] =
     "core-gcn": core_gcn_graph,
 }
 """By the strategy that they are compared with."""
+
+LEFT_OUT = {"core-gcn": "the graph and one product with it, without the training"}
+"""What is not the whole of a strategy; told with the result."""

@@ -15,7 +15,7 @@ import torch
 from steepest.bench.feature_pool import CHANNELS
 from steepest.bench.machine import describe_machine
 from steepest.bench.notes import last_line
-from steepest.bench.public_style import STRAIGHTFORWARD
+from steepest.bench.public_style import LEFT_OUT, STRAIGHTFORWARD
 from steepest.bench.storage import SCHEMA
 from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
 from steepest.errors import InputError
@@ -163,6 +163,8 @@ class StrategiesBench:
         }
         said = dict(row.options) if k == settings.k else {"k": k, **row.options}
         note = ", ".join(f"{name} = {value}" for name, value in said.items())
+        if row.kind == "straightforward":
+            note = LEFT_OUT.get(row.strategy, note)
         try:
             found = _in_child(job, settings.limit_seconds)
         except subprocess.TimeoutExpired:

@@ -161,7 +161,12 @@ class TrainingBench:
         for name in turns(list(ready), self._settings.rounds - 1):
             place = [row.contender for row in self._rows].index(name)
             if self._rows[place].status == "measured":
-                again = self._timed(ready[name])
+                try:
+                    again = self._timed(ready[name])
+                except Exception as error:  # noqa: BLE001 - one way's trouble is recorded
+                    told = f"a later round failed: {brief_with_kind(error)}"
+                    self._rows[place] = replace(self._rows[place], note=told)
+                    continue
                 if (again.images_per_second or 0) > (self._rows[place].images_per_second or 0):
                     self._rows[place] = again
         ready.clear()

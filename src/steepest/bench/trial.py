@@ -129,7 +129,7 @@ def _verdict(error: Exception) -> tuple[Status, str]:
     text = brief(error)
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or text).partition(".")[0]
-        remedy = "run pip install '.[bench]' in the project's folder"
+        remedy = "run pip install 'steepest[bench]'"
         return "absent", f"{package} is not installed: {remedy}"
     if isinstance(error, NotImplementedError):
         return "unsupported", text

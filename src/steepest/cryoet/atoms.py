@@ -68,8 +68,7 @@ def read_atoms(path: Path) -> tuple[Array, Array]:
         import gemmi
     except ImportError as error:
         raise InputError(
-            "PDB and mmCIF files need the package gemmi: run pip install '.[cryoet]' in the "
-            "project's folder"
+            "PDB and mmCIF files need the package gemmi: run pip install 'steepest[cryoet]'"
         ) from error
     try:
         structure = gemmi.read_structure(str(path))

@@ -74,8 +74,7 @@ def _read(path: Path) -> tuple[npt.NDArray[np.float64], float]:
         import mrcfile
     except ImportError as error:
         raise InputError(
-            "MRC files need the package mrcfile: run pip install '.[cryoet]' in the project's "
-            "folder"
+            "MRC files need the package mrcfile: run pip install 'steepest[cryoet]'"
         ) from error
     try:
         with warnings.catch_warnings():

@@ -52,9 +52,10 @@ def _paper(r: Row | None, decimals: int) -> str:
     if r is None or r["paper"] is None:
         return DASH
     sign = {"at most": "≤ ", "about": "≈ "}.get(r.get("relation", ""), "")
-    return f"{sign}{cell(float(r['paper']), decimals)}"
+    doubt = " ?" if r.get("uncertain") else ""
+    return f"{sign}{cell(float(r['paper']), decimals)}{doubt}"
 
 
 def _sources(rows: Sequence[Row]) -> str:
     known = list(dict.fromkeys(r["source"] for r in rows if r["source"]))
-    return f"Published: {'; '.join(known)}." if known else "Nothing is published in numbers."
+    return f"Published: {'; '.join(known)}." if known else "No number is published for this."

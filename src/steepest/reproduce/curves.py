@@ -107,6 +107,9 @@ def _rows(part: CurveSet, work: Workspace, published: Published) -> Iterable[Row
                 continue
             done.add(method)
             yield from _curve(part, method, own, work, published)
+    if not part.full:
+        # There is no run of ours for it, but there may be a number.
+        yield from _curve(part, ALL_LABELS, (), work, published)
 
 
 def _method(part: CurveSet, need: Need, strategy: str, runs: Sequence[FinishedRun]) -> str | None:
@@ -145,7 +148,7 @@ def _curve(
             comparable=work.comparable and not bound,
         )
         relation = "at most" if bound else "about" if number and number.read_off else ""
-        yield {**made, "relation": relation}
+        yield {**made, "relation": relation, "uncertain": bool(number and number.uncertain)}
 
 
 def _places(published: Published, about: Mapping[str, Any]) -> set[int]:

@@ -117,6 +117,11 @@ class Level:
         seeds = self.chosen or range(self.seeds)
         return tuple(seeds)[: min(n for n in (own, most, len(seeds)) if n is not None)]
 
+    def planned_seeds(self, setting: str, most: int | None = None) -> int:
+        """Return how many seeds an experiment has, whatever was asked for."""
+        own = self.settings[self.resolve(setting)].seeds
+        return min(n for n in (own, most, self.seeds) if n is not None)
+
     def variant(self, strategy: str) -> Variant:
         """Return a strategy with its options at this level."""
         return Variant(strategy, strategy, dict(self.strategies.get(strategy, {})))

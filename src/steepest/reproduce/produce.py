@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from steepest.errors import DataError, RunFolderError
+from steepest.errors import SteepestError
 from steepest.reproduce.artefact import Artefact, Findings, all_artefacts, find_artefact
 from steepest.reproduce.making import make_missing
 from steepest.reproduce.page import Made
 from steepest.reproduce.publication import published
-from steepest.reproduce.time_limit import OutOfTime
 from steepest.reproduce.workspace import Workspace
 from steepest.reproduce.writing import write_artefact, write_index
 
@@ -72,6 +71,6 @@ def _compute(one: Artefact, work: Workspace) -> Made:
     work.used.clear()
     try:
         findings = one.compute(work, published(one.name))
-    except (OutOfTime, DataError, RunFolderError) as error:
+    except SteepestError as error:  # One artefact's trouble is no reason to leave out the others.
         findings = Findings(missing=(str(error), *work.missing(one.needs())))
     return Made(one, findings, tuple(work.used.values()), work.out)

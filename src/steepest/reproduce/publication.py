@@ -53,6 +53,7 @@ class Number:
     value: float
     source: str
     read_off: bool = False
+    uncertain: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class Published:
         for series in self.find(**about):
             for place, value in zip(series.at, series.values, strict=True):
                 if place == at and not math.isnan(value):
-                    return Number(value, series.source, series.read_off)
+                    hard = place in series.uncertain
+                    return Number(value, series.source, series.read_off, hard)
         return None
 
 

@@ -111,7 +111,7 @@ class Workspace(TimeLimited):
         told: dict[str, None] = {}
         for need in needs:
             if not need.only_if_found:
-                told.update(dict.fromkeys(self._missing(need)))
+                told.update(dict.fromkeys((*self._missing(need), *self._left_out(need))))
         return tuple(told)
 
     def problem_of(self, group: str, strategy: str) -> str:
@@ -270,6 +270,18 @@ class Workspace(TimeLimited):
             for need in one.needs()
             if need.setting in self.level.settings
         )
+
+    def _left_out(self, need: Need) -> Iterable[str]:
+        """Tell what the paper's table has and nobody asked for: without it, it is a part."""
+        group, level = self.comparison(need).name, self.level
+        run = level.settings[level.resolve(need.setting)].strategies or need.strategies
+        others = [name for name in need.strategies if name in run and name not in self.only]
+        if self.only and others:
+            yield f"{group}: {', '.join(others)} left out by --strategies"
+        asked = len(level.seeds_of(need.setting, need.seeds))
+        planned = level.planned_seeds(need.setting, need.seeds)
+        if asked < planned:
+            yield f"{group}: {asked} of {planned} seeds, by --seeds"
 
     def _missing(self, need: Need) -> Iterable[str]:
         seeds = self.level.seeds_of(need.setting, need.seeds)

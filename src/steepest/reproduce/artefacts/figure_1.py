@@ -38,6 +38,7 @@ class SmallImages(CurvesFigure):
     )
     note = (
         "The paper prints few of this figure's numbers. Those marked ≈ were read off the figure of "
-        "an earlier paper of the same group with the same protocol; those marked ≤ are what the "
-        "paper's own gap between training and test accuracy leaves room for."
+        "an earlier paper of the same group with the same protocol, with a ? where that was hard; "
+        "those marked ≤ are what the paper's own gap between training and test accuracy leaves "
+        "room for."
     )

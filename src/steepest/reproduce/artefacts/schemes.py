@@ -8,7 +8,7 @@ from steepest.reproduce.analyses.schemes import compare_schemes
 from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
 from steepest.reproduce.examples_of import examples_of, some_of
 from steepest.reproduce.found import FinishedRun
-from steepest.reproduce.parts import Part, TablePart, cell
+from steepest.reproduce.parts import Part, Row, TablePart, cell
 from steepest.reproduce.publication import Published
 from steepest.reproduce.workspace import Workspace
 from steepest.tables import to_table
@@ -43,20 +43,16 @@ class Schemes(Artefact):
         """Compare both norms of the same candidates in every cycle."""
         del published  # The paper treats them as two.
         needs = self.needs()
-        rows = tuple(
-            {
-                "data": "cifar10",
-                "cycle": cycle,
-                **(found := _compare(work, run, cycle)),
-                "ours": found["relative_difference"],
-                "n": found["samples"],
-                "seeds": [run.seed],
-            }
-            for need in needs
-            for run in work.runs(need)
-            for cycle in range(run.cycles)
-        )
-        return Findings(rows=rows, notes=_NOTES, missing=work.missing(needs))
+        rows: list[Row] = []
+        with work.as_far_as_time_allows() as late:
+            for run in [run for need in needs for run in work.runs(need)]:
+                for cycle in range(run.cycles):
+                    found = _compare(work, run, cycle)
+                    ours = {"ours": found["relative_difference"], "n": found["samples"]}
+                    rows.append(
+                        {"data": "cifar10", "cycle": cycle, **found, **ours, "seeds": [run.seed]}
+                    )
+        return Findings(tuple(rows), _NOTES, (*late, *work.missing(needs)))
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return one table."""

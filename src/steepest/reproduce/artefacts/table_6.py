@@ -52,6 +52,7 @@ class Ablation(Artefact):
         notes = (
             f"The deeper model is {work.level.deeper}, trained from nothing by a run's recipe.",
             "It has no say in what was chosen. The paper does not list random here.",
+            "A class has in brackets how many test samples the paper has of it.",
         )
         late = f"{work.level.deeper} is not trained on the choice of {', '.join(untrained)} yet"
         missing = (*work.missing(self.needs()), *([late] if untrained else []))
@@ -93,8 +94,8 @@ def _classes(work: Workspace, published: Published, need: Need) -> list[Row]:
     for strategy in need.strategies:
         runs = [run for run in work.runs(need) if run.strategy == strategy]
         told = published.find(quantity="class", method=strategy)
-        count = max([len(r.records[-1].metrics["per_class_accuracy"]) for r in runs], default=0)
-        places = range(max(count, *(len(series.at) for series in told)))
+        most = max([len(r.records[-1].metrics["per_class_accuracy"]) for r in runs], default=0)
+        places = range(max(most, *(len(series.at) for series in told)))
         for place in places:
             values = {
                 run.seed: 100 * accuracies[place]
@@ -102,7 +103,11 @@ def _classes(work: Workspace, published: Published, need: Need) -> list[Row]:
                 if place < len(accuracies := run.records[-1].metrics["per_class_accuracy"])
                 and accuracies[place] is not None
             }
-            about = {"quantity": "class", "data": "svhn", "method": strategy, "class": place}
+            count = published.number(place, quantity="count")
+            about = {
+                "quantity": "class", "data": "svhn", "method": strategy, "class": place,
+                "samples": None if count is None else int(count.value),
+            }  # fmt: skip
             number = published.number(place, quantity="class", method=strategy)
             rows.append(row(about, values, number, comparable=work.comparable))
     return rows
@@ -111,7 +116,7 @@ def _classes(work: Workspace, published: Published, need: Need) -> list[Row]:
 def _table(title: str, head: str, rows: list[Row]) -> TablePart:
     lines = tuple(
         (
-            str(r[head]),
+            f"{r[head]} ({r['samples']})" if r.get("samples") else str(r[head]),
             cell(r["ours"]),
             cell(r["sd"]),
             f"{r['n']} ({', '.join(map(str, r['seeds']))})" if r["n"] else "0",
