@@ -121,10 +121,18 @@ def test_a_terminal_gets_bars(monkeypatch):
     assert isinstance(show_progress(), BarProgress)
 
 
+def test_a_terminal_that_cannot_draw_gets_lines(monkeypatch):
+    pretend_terminal(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(show_progress(), LineProgress)
+
+
 def test_a_pipe_gets_lines_and_nobody_gets_silence(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert isinstance(show_progress(), LineProgress)
     assert isinstance(show_progress(enabled=False), SilentProgress)
+    monkeypatch.setattr(sys, "stderr", None)  # As after `2>&-`, and in a program without a console.
+    assert isinstance(show_progress(), SilentProgress)
 
 
 def test_a_yes_or_no_becomes_progress_and_progress_stays(monkeypatch):

@@ -26,7 +26,9 @@
     ├── RegimeWarning                  the score ranks the most uncertain samples last
     ├── ProbabilitiesWarning           a model's outputs look like probabilities, not logits
     ├── SkippedFilesWarning            files of a folder could not be read
+    ├── EmptyClassWarning              classes are counted that no sample has
     ├── DroppedEntryWarning            a half-written last entry of a journal was set aside
+    ├── ChangedCodeWarning             records are of other code than there is now, and kept
     ├── SettingWarning                 a setting does harm; says which to change
     └── SlowPathWarning                what saves time failed, and the plain way is taken
 
@@ -133,8 +135,16 @@ class SkippedFilesWarning(SteepestWarning):
     """Files of a folder could not be read and were left out."""
 
 
+class EmptyClassWarning(SteepestWarning):
+    """Classes are counted that no sample has."""
+
+
 class DroppedEntryWarning(SteepestWarning):
     """A half-written last entry of a journal was set aside."""
+
+
+class ChangedCodeWarning(SteepestWarning):
+    """Records are of other code of the user's own than there is now, and are kept."""
 
 
 class SettingWarning(SteepestWarning):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -85,9 +86,11 @@ class BarProgress:
 
 def show_progress(enabled: bool = True) -> Progress:
     """Return what suits standard error: bars, lines or silence."""
-    if not enabled:
+    if not enabled or sys.stderr is None:
         return SilentProgress()
-    return BarProgress() if sys.stderr.isatty() else LineProgress()
+    # Bars are drawn over and over in one place, which not every terminal can do.
+    can_draw = sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+    return BarProgress() if can_draw else LineProgress()
 
 
 def as_progress(progress: bool | Progress) -> Progress:

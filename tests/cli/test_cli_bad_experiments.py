@@ -174,9 +174,11 @@ def test_a_run_folder_of_another_configuration_is_refused(run_folder, capsys):
     assert contents(run_folder) == before
 
 
-def test_a_damaged_configuration_is_refused(run_folder, capsys):
-    (run_folder / "config.json").write_text("{")
-    assert_one_line(run_here(capsys, *RESUME), r"config\.json is damaged")
+@pytest.mark.parametrize("name", ["config.json", "data.json"])
+def test_a_damaged_configuration_is_refused(name, run_folder, capsys):
+    for text in ("{", "[]", "null"):
+        (run_folder / name).write_text(text)
+        assert_one_line(run_here(capsys, *RESUME), rf"{name} is damaged: restore")
 
 
 def test_a_comparison_of_another_configuration_is_refused(workshop, capsys):

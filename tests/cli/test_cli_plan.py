@@ -97,6 +97,7 @@ def test_a_plan_stopped_by_the_user_goes_on_to_the_same_end(plan):
 def test_time_that_is_up_leaves_the_rest_for_later(plan, capsys):
     told = run_here(capsys, *GO, "--minutes", "0", "--no-report")
     assert told.code == 0, told.err
+    assert "one:\nNo statistics yet: no run is complete.\n\n" in told.out
     assert told.out.endswith("0 of 6 runs complete, 16 cycles left\n")
 
 

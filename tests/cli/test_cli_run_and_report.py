@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -104,6 +105,11 @@ def test_the_seed_given_replaces_that_of_the_configuration(workshop, capsys):
     assert run_here(capsys, *RUN, "b", *quick, "--set", "seed=8").code == 0
     assert essence(workshop / "a") == essence(workshop / "b")
     assert essence(workshop / "a")[0]["seed"] == 8
+
+
+def test_the_command_for_the_report_can_be_typed_as_it_is_told(workshop, capsys):
+    told = run_here(capsys, *RUN, "a ü", "--set", "loop.cycles=1", "--set", "training.epochs=1")
+    assert shlex.split(told.out.splitlines()[-1]) == ["Report:", "steepest", "report", "a ü"]
 
 
 def test_a_run_stopped_by_the_user_goes_on_to_the_same_end(whole, place):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 
 import pytest
 from shell import run_here
 
-from steepest.cli.main import COMMANDS, _parser
+from steepest.cli.main import COMMANDS, _parser, main
 
 REPORT = """
 import sys
@@ -66,3 +67,13 @@ def test_every_command_is_in_the_help_and_has_one_of_its_own(name, capsys):
     assert told.code == 0
     assert told.out.startswith(f"usage: steepest {name} ")
     assert len(told.out.splitlines()) > 5
+
+
+def test_a_stream_that_is_closed_leads_nowhere_and_stops_nothing(monkeypatch, tmp_path):
+    """As after ``2>&-``: the next file to be opened would get its number, and what is said."""
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert main(["report", str(tmp_path / "nowhere")]) == 2
+    for stream in (sys.stdout, sys.stderr):
+        assert os.get_inheritable(stream.fileno())
+        stream.close()

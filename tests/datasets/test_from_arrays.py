@@ -8,9 +8,9 @@ from steepest.datasets import ImageSet, SealedLabels
 from steepest.datasets.arrays import from_arrays
 from steepest.errors import (
     DataError,
+    EmptyClassWarning,
     InputError,
     NonFiniteError,
-    SteepestWarning,
     UnknownNameError,
 )
 from steepest.training.augment import normalise
@@ -196,6 +196,8 @@ def test_an_array_mapped_from_disk_is_neither_copied_nor_written(tmp_path):
         ({"labels": np.full((6, 5, 7), 256)}, DataError, "must hold 0..255"),
         ({"labels": np.full((6, 5, 7), 255)}, DataError, "no sample has a label"),
         ({"labels": np.zeros((6, 7, 5), int)}, DataError, r"maps of \[7, 5\] for images of \[5, 7"),
+        ({"images": BYTES[:0], "labels": LABELS[:0]}, DataError, "there are no training images"),
+        ({"test_images": BYTES[:0], "test_labels": LABELS[:0]}, DataError, "are no test images"),
         ({"test_images": BYTES[:2] / 255}, DataError, "uint8 and test images torch.float32"),
         ({"test_labels": np.ones((2, 3), bool)}, DataError, "different kinds"),
         ({"mean": (0.5,)}, DataError, "need 3 values"),
@@ -295,7 +297,7 @@ def test_names_that_cannot_be_labels_are_refused(train, test, classes, message):
 
 def test_classes_of_no_sample_are_warned_of_unless_they_have_names():
     rows, labels = np.ones((6, 3)), np.array([1, 2, 4] * 2)
-    with pytest.warns(SteepestWarning, match="2 of 5 classes are those of no sample, 0 for one"):
+    with pytest.warns(EmptyClassWarning, match="2 of 5 classes are those of no sample, 0 for one"):
         data = from_arrays(rows, labels, test_share=0.5)
     assert len(data.classes) == 5
     from_arrays(rows, labels, classes="abcde", test_share=0.5)

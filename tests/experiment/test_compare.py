@@ -21,6 +21,7 @@ from steepest.experiment.compare import compare
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.record import Record
 from steepest.journal import read_journal
+from steepest.pool.lock import InUseError
 from steepest.progress import SilentProgress
 from steepest.report.read import read_comparison
 
@@ -302,3 +303,34 @@ def test_every_strategy_is_tried_before_anything_is_written(tmp_path, monkeypatc
     )
     go(tmp_path / "out")
     assert sorted(tried) == [("entropy-gradnorm", 4), ("margin", 4), ("random", 4)]
+
+
+class Held:
+    """A run that another process holds for a while."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def run(self, deadline):
+        self.times -= 1
+        if self.times >= 0:
+            raise InUseError
+
+
+def test_a_run_that_another_comparison_makes_is_waited_for_as_long_as_there_is_time(monkeypatch):
+    naps = []
+    monkeypatch.setattr(compare_module.time, "sleep", naps.append)
+    for deadline, waits in ((None, 3), (compare_module.time.time() + 60, 3), (0.0, 0)):
+        naps.clear()
+        compare_module._run_alone(Held(3), deadline)
+        assert len(naps) == waits
+
+
+def test_a_failure_names_its_folder_once(tmp_path, monkeypatch):
+    def fail(self, deadline):
+        raise SteepestError(f"{self.out}/weights: no room")
+
+    monkeypatch.setattr("steepest.experiment.loop.Experiment.run", fail)
+    with pytest.raises(FailedRunsError) as caught:
+        go(tmp_path, strategies=("margin",), seeds=(0,))
+    assert caught.value.problems[0] == f"{tmp_path}/runs/margin/seed-0/weights: no room"

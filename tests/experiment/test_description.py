@@ -132,10 +132,20 @@ def test_a_folder_that_never_told_begins_with_the_first_call_that_runs(tmp_path,
     assert [call["command"] for call in found["calls"]] == ["three"]
 
 
-@pytest.mark.parametrize("calls", ["one", ["one"], 1, [1]], ids=str)
-def test_calls_that_are_no_list_of_tables_are_damage(calls, tmp_path, done):
+@pytest.mark.parametrize(
+    "part",
+    [
+        *({"calls": calls} for calls in ("one", ["one"], 1, [1])),
+        {"seeds": ["a"]},
+        {"seeds": 1},
+        {"config": [{}]},
+        {"variants": {"margin": "random"}},
+    ],
+    ids=str,
+)
+def test_what_is_of_another_kind_than_was_written_is_damage(part, tmp_path, done):
     go(tmp_path, "one")
-    make_older(tmp_path, calls=calls)
+    make_older(tmp_path, **part)
     with pytest.raises(RunFolderError, match=r"comparison\.json is damaged"):
         go(tmp_path, "two")
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from small import config, essence
 
-from steepest.errors import ConfigError, SteepestWarning, UnknownNameError
+from steepest.errors import ChangedCodeWarning, ConfigError, UnknownNameError
 from steepest.experiment import Experiment
 from steepest.experiment.comparing import Comparing, Run
 from steepest.experiment.own_modules import code_of
@@ -81,7 +81,7 @@ def test_a_run_tells_its_code_and_goes_on_with_other_code_only_with_a_warning(ow
     Experiment(chosen, own / "a")  # Nothing has changed.
     (own / "own_models.py").write_text(MODULE.replace("0.3", "0.5"))
     assert record.environment["code"] != code_of(chosen)
-    with pytest.warns(SteepestWarning, match="made with another version of own_models than"):
+    with pytest.warns(ChangedCodeWarning, match="made with another version of own_models than"):
         Experiment(chosen, own / "a")
 
 
@@ -95,6 +95,6 @@ def test_complete_runs_of_other_code_are_named(own, monkeypatch):
         entry = {"environment": {"code": {"own_models": mark}}}
         Journal(run.folder / "records.jsonl").append(entry)
     with pytest.warns(
-        SteepestWarning, match=r"^runs of margin in .*out: made with another version"
+        ChangedCodeWarning, match=r"^runs of margin in .*out: made with another version"
     ):
         compare_module._check_parts(comparing)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import pytest
 from killed_run import POINTS, kill_runs
 from small import config, essence
 
-from steepest.errors import DroppedEntryWarning, JournalError
+from steepest.errors import DroppedEntryWarning, JournalError, RunFolderError
 from steepest.experiment.loop import Experiment
+from steepest.pool import FileLock
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,47 @@ def test_a_torn_record_is_reported(killed):
     with pytest.warns(DroppedEntryWarning, match=r"records\.jsonl.*half-written"):
         Experiment(config(), killed / "torn").run()
     assert (killed / "torn" / "records.jsonl.dropped").exists()
+
+
+def test_weights_that_are_not_those_on_record_are_refused(tmp_path):
+    """A flipped bit would otherwise change every cycle after it, and nobody would know."""
+    what = config(loop__init="warm", training__epochs=1)
+    Experiment(what, tmp_path).run(until=2)
+    path = tmp_path / "weights" / "cycle-001.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(JournalError, match=r"cycle-001.* not hold .* cycle 1 ended with; restore"):
+        Experiment(what, tmp_path).run()
+    path.unlink()
+    with pytest.raises(JournalError, match=r"no such file; restore .* or remove this run"):
+        Experiment(what, tmp_path).run()
+    path.write_bytes(whole)
+    assert len(Experiment(what, tmp_path).run()) == 3
+
+
+def test_weights_of_another_version_are_taken_as_they_are(tmp_path, monkeypatch):
+    """What it says of layers may differ, and so may the fingerprint of the same weights."""
+    what = config(loop__init="warm", training__epochs=1)
+    Experiment(what, tmp_path).run(until=2)
+    monkeypatch.setattr("steepest.experiment.folder.__version__", "another")
+    monkeypatch.setattr("steepest.experiment.folder.fingerprint", lambda _: "another")
+    assert len(Experiment(what, tmp_path).run()) == 3
+
+
+def test_who_comes_second_into_a_new_folder_does_not_take_it_over(tmp_path, monkeypatch):
+    """Both may have found it empty; the first may even have ended meanwhile."""
+    first, second = config(training__epochs=1), config(training__epochs=2)
+
+    def late(*arguments, **named):
+        monkeypatch.undo()
+        Experiment(first, tmp_path).run(until=1)
+        return FileLock(*arguments, **named)
+
+    monkeypatch.setattr("steepest.experiment.folder.FileLock", late)
+    for _ in range(2):  # The second time too: the folder is not left locked.
+        with pytest.raises(RunFolderError, match="another configuration"):
+            Experiment(second, tmp_path).run()
+    assert json.loads((tmp_path / "config.json").read_text())["training"]["epochs"] == 1
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,7 @@ def test_few_seeds_are_said_to_be_too_few_for_wilcoxon():
     random = BASE + jitter(5)
     text = words({"random": random, "margin": random + 0.05 + jitter(5, 0.001)})
     assert "cannot fall below p = 0.0625 with n = 5" in text
+    assert text.endswith("to reach 5 %, so this rests on differences being roughly normal.")
     six = BASE + jitter(6)
     assert "Wilcoxon" not in words({"random": six, "margin": six + 0.05 + jitter(6, 0.001)})
 

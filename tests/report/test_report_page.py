@@ -7,6 +7,7 @@ import pytest
 from fake_runs import write_comparison, write_run
 
 from steepest.report import write_report
+from steepest.report.results import _corrected_note
 
 VOID = {"meta", "img", "br"}
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
@@ -125,6 +126,13 @@ def test_the_penalty_matrix_tells_its_orientation(checked):
 
 def test_few_seeds_are_told_in_the_tests(checked):
     assert "Wilcoxon's p cannot fall below 0.25" in checked.text
+    assert "The intervals are not corrected" in checked.text
+
+
+def test_the_correction_can_make_too_few_of_enough_seeds():
+    assert _corrected_note([6]) == _corrected_note([7, 7]) == _corrected_note([6, 7]) == []
+    (told,) = _corrected_note([6, 6])
+    assert "n = 6 seeds and 2 strategies Wilcoxon's corrected p cannot fall below 0.0625" in told
 
 
 def test_the_regime_is_explained_and_marked(checked):

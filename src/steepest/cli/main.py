@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import shlex
 import sys
 import warnings
@@ -42,8 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 if it went well, 2 for bad input, 130 after Ctrl-C.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, _open_nowhere())
+        elif isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a sign shows a question mark instead.
             stream.reconfigure(errors="replace")
     words = sys.argv[1:] if argv is None else argv
@@ -70,6 +74,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"steepest: error: {error}", file=sys.stderr)
         return 2
     return code
+
+
+def _open_nowhere() -> TextIO:
+    """Return a stream in place of one that is closed.
+
+    Without it the next file to be opened would get its number, and what libraries write there.
+    """
+    stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - it stays to the end
+    os.set_inheritable(stream.fileno(), True)
+    return stream
 
 
 def _chosen(words: Sequence[str]) -> str:

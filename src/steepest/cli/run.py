@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import replace
 
 from steepest.cli.arguments import (
@@ -54,5 +55,5 @@ def execute(arguments: argparse.Namespace) -> int:
     header = ["cycle", "labels", words_of(metric).name, "training s", "scoring s"]
     print(text_table(header, rows))
     print(f"\nRecords: {arguments.out / 'records.jsonl'}")
-    print(f"Report:  steepest report {arguments.out}")
+    print(f"Report:  {shlex.join(['steepest', 'report', str(arguments.out)])}")
     return 0

@@ -19,7 +19,7 @@ from steepest.datasets.array_kinds import (
 from steepest.datasets.base import ImageSet
 from steepest.datasets.sealed import SealedLabels
 from steepest.datasets.text_labels import find_texts, number_texts
-from steepest.errors import DataError, InputError, SteepestWarning
+from steepest.errors import DataError, EmptyClassWarning, InputError
 from steepest.seeds import keyed_uniform
 
 _IGNORED = 255
@@ -137,6 +137,9 @@ def _split(images: Tensor, labels: Tensor, share: float, seed: int, name: str) -
 
 def _check_parts(train: Part, test: Part, name: str) -> None:
     """Refuse what the data set itself does not look at: kinds, and the size of label maps."""
+    for kind, (images, _) in (("training", train), ("test", test)):
+        if not len(images):
+            raise DataError(f"{name}: there are no {kind} images; give one at least")
     if train[0].dtype != test[0].dtype:
         raise DataError(
             f"{name}: training images are {train[0].dtype} and test images {test[0].dtype}"
@@ -205,7 +208,7 @@ def _warn_of_gaps(count: int, labels: Tensor, name: str) -> None:
         warnings.warn(
             f"{name}: {len(missing)} of {count} classes are those of no sample, {missing[0]} for "
             "one: number the classes from 0 on without gaps, or give their names as classes",
-            SteepestWarning,
+            EmptyClassWarning,
             stacklevel=4,
         )
 

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ from steepest.experiment.own_modules import changed_modules, warn_of_changed_cod
 from steepest.experiment.parts import load_data
 from steepest.experiment.variants import Variant
 from steepest.main_module import main_can_be_imported, main_hidden
+from steepest.pool.lock import InUseError
 from steepest.progress import Progress, SilentProgress
 from steepest.tables import from_table
 from steepest.training.sharing import shared_gpu
@@ -192,6 +194,7 @@ def _explain_end(*, begun: bool) -> str:
 def _begin(begun: c_byte) -> None:
     """Tell that this worker lives, and let it end when the process that started it is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer.
+    warnings.formatwarning = _format_warning
     begun.value = 1
     parent = multiprocessing.parent_process()
     if parent is None:
@@ -202,6 +205,11 @@ def _begin(begun: c_byte) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
+    """Return a warning as one line for a person, without the place in the code."""
+    return f"steepest: warning: {' '.join(str(message).split())}\n"
 
 
 def _work(table: dict[str, Any], folder: str, shared: str, deadline: float | None) -> str:
@@ -216,10 +224,11 @@ def _work(table: dict[str, Any], folder: str, shared: str, deadline: float | Non
             # Whoever started this has met the same data and strategy, and shown what they warn of.
             warnings.simplefilter("ignore", SteepestWarning)
             run = Experiment(from_table(Config, table), Path(folder), shared=Path(shared))
-        run.run(deadline)
+        _run_alone(run, deadline)
         report.unlink(missing_ok=True)
     except SteepestError as error:
-        return f"{folder}: {error}"
+        told = str(error)
+        return told if told.startswith(folder) else f"{folder}: {told}"
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it may be of anyone's code
         with suppress(OSError):  # A disk that is full may be what went wrong.
             report.parent.mkdir(parents=True, exist_ok=True)
@@ -229,6 +238,22 @@ def _work(table: dict[str, Any], folder: str, shared: str, deadline: float | Non
             f"{folder}: {type(error).__name__}: {said} (the whole trace is in {report.name} there)"
         )
     return ""
+
+
+def _run_alone(run: Experiment, deadline: float | None) -> None:
+    """Run once no other process does: another comparison in the same folder may be about to.
+
+    What it has done by then counts; whoever comes second finds the run complete.
+    """
+    while True:
+        try:
+            run.run(deadline)
+        except InUseError:
+            if deadline is not None and time.time() > deadline:
+                return
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
 
 
 def _raise_broken(futures: Sequence[Future[str]]) -> None:

@@ -158,10 +158,17 @@ def _known_variants(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        kept = {key: found[key] for key in ("config", "strategies", "seeds")}
+        kept = {
+            "config": dict(found["config"]),
+            "strategies": [str(label) for label in found["strategies"]],
+            "seeds": [int(seed) for seed in found["seeds"]],
+            "variants": {key: dict(told) for key, told in (found.get("variants") or {}).items()},
+        }
         calls = {key: found[key] for key in ("command", "versions") if key in found}
         if "calls" in found:
             calls["calls"] = [dict(call) for call in found["calls"]]
-        return {**kept, "variants": dict(found.get("variants") or {}), "calls": calls}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunFolderError(f"{path} is damaged ({error}): choose another --out") from error
+        raise RunFolderError(
+            f"{path} is damaged ({error}): restore the file from a copy, or choose another --out"
+        ) from error
+    return {**kept, "calls": calls}

@@ -12,20 +12,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from steepest.datasets.identity import comparable
-from steepest.errors import JournalError, RunFolderError
+from steepest.errors import InputError, JournalError, RunFolderError
 from steepest.experiment.alike import to_go_on
 from steepest.experiment.config import Config, completed
+from steepest.experiment.own_modules import changed_modules
 from steepest.experiment.protocol import Member, suffix_of, weights_path
 from steepest.experiment.record import Record
 from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.journal import Journal, read_journal
+from steepest.models.fingerprint import fingerprint
 from steepest.models.weights import load_weights, save_weights
 from steepest.pool import FileLock, Pool
 from steepest.seeds import SampleId
 from steepest.training.checkpoint import Checkpoint
+from steepest.version import __version__
 
 
 class RunFolder:
@@ -42,8 +46,8 @@ class RunFolder:
 
     def __init__(self, path: Path, config: Config, data: Mapping[str, Any]) -> None:
         self.path = path
+        self._config = config
         _check_owner(path, config)
-        _check_data(path / "data.json", data)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -51,6 +55,12 @@ class RunFolder:
         self._lock = FileLock(path / "run", shown=path)
         for scratch in path.rglob(f"{SCRATCH_PREFIX}*"):
             scratch.unlink(missing_ok=True)  # A kill left it, and whoever holds the lock is alone.
+        try:
+            _check_owner(path, config)  # Another process may have begun here meanwhile.
+            _check_data(path / "data.json", data)
+        except RunFolderError:
+            self._lock.release()
+            raise
         write_atomically(path / "config.json", json.dumps(config.to_table(), indent=1) + "\n")
         self._journal = Journal(path / "records.jsonl")
         where = str(self._journal.path)
@@ -79,8 +89,28 @@ class RunFolder:
         save_weights(model, weights_path(self.path, cycle, member))
 
     def load_model(self, model: nn.Module, cycle: int, member: Member = 0) -> None:
-        """Restore the weights that a cycle ended with."""
-        load_weights(model, weights_path(self.path, cycle, member))
+        """Restore the weights that a cycle ended with.
+
+        Raises:
+            JournalError: If they are gone or damaged.
+        """
+        path = weights_path(self.path, cycle, member)
+        remedy = "restore the file from a copy, or remove this run and make it again"
+        try:
+            load_weights(model, path)
+        except InputError as error:
+            raise JournalError(f"{error}; {remedy}") from error
+        record = self.records[cycle]
+        if member == 0 and self._tells(record) and fingerprint(model) != record.model:
+            raise JournalError(
+                f"{path} does not hold the weights that cycle {cycle} ended with; {remedy}"
+            )
+
+    def _tells(self, record: Record) -> bool:
+        """Say whether a fingerprint on record is what the same weights have in this process."""
+        now = {"steepest": __version__, "torch": torch.__version__}
+        same = all(record.environment.get(key) == value for key, value in now.items())
+        return same and not changed_modules(self.path, self._config)
 
     def checkpoint(self, member: int = 0) -> Checkpoint:
         """Return where a training keeps its state until its cycle is committed."""
@@ -136,18 +166,16 @@ def _check_owner(path: Path, config: Config) -> None:
     if not stored.exists():
         # A kill may have left a lock, or a configuration half-written.
         if path.exists() and any(
-            p.name != "run.lock" and not p.name.startswith(SCRATCH_PREFIX) for p in path.iterdir()
+            p.name not in {"run.lock", stored.name} and not p.name.startswith(SCRATCH_PREFIX)
+            for p in path.iterdir()
         ):
             raise RunFolderError(
                 f"{path} is not empty and holds no run: choose another --out or an empty folder"
             )
         return
-    try:
-        found = json.loads(stored.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"{stored} is damaged: choose another --out") from error
-    wanted = json.loads(json.dumps(config.to_table()))
-    found, wanted = to_go_on(json.loads(json.dumps(completed(found))), wanted, longer=True)
+    stored_table = json.loads(json.dumps(completed(_read_table(stored))))
+    wanted_table = json.loads(json.dumps(config.to_table()))
+    found, wanted = to_go_on(stored_table, wanted_table, longer=True)
     if found != wanted:
         raise RunFolderError(
             f"{path} holds a run of another configuration ({first_difference(found, wanted)}): "
@@ -157,18 +185,27 @@ def _check_owner(path: Path, config: Config) -> None:
 
 def _check_data(path: Path, data: Mapping[str, Any]) -> None:
     """Refuse to go on with other data: ids would mean other samples."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path} is damaged: choose another --out") from error
+    found = _read_table(path)
     wanted = comparable(json.loads(json.dumps(data)), found)
     if found != wanted:
         raise RunFolderError(
             f"{path.parent} holds a run on other data ({first_difference(found, wanted)}): "
             "bring the data back as it was, or choose another --out"
         )
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise RunFolderError(
+            f"{path} is damaged: restore the file from a copy, or choose another --out"
+        )
+    return found
 
 
 def first_difference(found: Any, wanted: Any, where: str = "") -> str:  # noqa: ANN401

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from steepest.errors import SteepestWarning
+from steepest.errors import ChangedCodeWarning
 from steepest.experiment.config import Config
 from steepest.journal import read_journal
 
@@ -49,7 +49,7 @@ def warn_of_changed_code(what: str, modules: Iterable[str]) -> None:
         warnings.warn(
             f"{what}: made with another version of {names} than there is now, and kept; for what "
             "has changed choose another label or another --out",
-            SteepestWarning,
+            ChangedCodeWarning,
             stacklevel=3,
         )
 

@@ -39,9 +39,12 @@ def headline(summary: Summary) -> tuple[str, ...]:
     sentences += [_loss(c) for c in contrasts if _is_loss(c) and c is not best]
     floor = smallest_wilcoxon_p(best.test.n)
     if best.test.n > 1 and floor > LEVEL:
+        # Of few differences nobody can tell whether they are normal, as the t-test supposes.
+        alone = best.t_p_holm is not None and best.t_p_holm <= LEVEL
         sentences.append(
             f"Wilcoxon's signed-rank test cannot fall below p = {floor:g} with n = {best.test.n}: "
-            "that is too few seeds for it to reach 5 %."
+            "that is too few seeds for it to reach 5 %"
+            + (", so this rests on differences being roughly normal." if alone else ".")
         )
     return tuple(sentences)
 

@@ -104,7 +104,7 @@ def tests_section(summary: Summary) -> Safe | None:
         f"Each strategy is held against {summary.baseline} seed by seed: the same initial labels, "
         "the same initial weights. Holm's correction is for the number of strategies within "
         "one measure; a difference counts as significant at 5 % where the corrected p is at "
-        "most 0.05."
+        "most 0.05. The intervals are not corrected: of many, some miss by chance."
     )
     caption = f"Paired tests against {summary.baseline}, two-sided, n = {numbers.seeds(*counts)}"
     return section(
@@ -236,7 +236,17 @@ def _test_notes(summary: Summary) -> list[str]:
             f"With n = {numbers.seeds(n)}{among} Wilcoxon's p cannot fall below "
             f"{smallest_wilcoxon_p(n):g}: too few seeds for it to reach 5 %. It takes at least six."
         )
-    return notes
+    return notes if few else [*notes, *_corrected_note([*counts.values()])]
+
+
+def _corrected_note(counts: list[int]) -> list[str]:
+    """Say that Holm's correction keeps Wilcoxon's test from 5 %, where all have as many seeds."""
+    n, tests = counts[0], len(counts)
+    floor = min(1.0, tests * smallest_wilcoxon_p(n))
+    if len(set(counts)) > 1 or floor <= 0.05:
+        return []
+    told = f"With n = {numbers.seeds(n)} and {tests} strategies Wilcoxon's corrected p cannot fall"
+    return [f"{told} below {floor:g}: too few seeds for it to reach 5 %."]
 
 
 def _contrast_row(contrast: Contrast, words: MetricWords, *, tell_n: bool) -> tuple[object, ...]:
