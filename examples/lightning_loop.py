@@ -1,4 +1,7 @@
-"""The loop around Lightning. Run it with ``python examples/lightning_loop.py``."""
+"""The loop around Lightning.
+
+Run it with ``python examples/lightning_loop.py``; it takes lightning.
+"""
 # ruff: noqa: INP001, T201
 
 from __future__ import annotations

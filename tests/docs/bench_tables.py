@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +17,7 @@ from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, 
 from steepest.bench.precision_result import PrecisionResult
 from steepest.bench.precision_table import precision_table
 from steepest.bench.storage import Stored
-from steepest.bench.strategies_result import StrategiesResult
+from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
 from steepest.bench.strategies_table import strategies_table
 from steepest.bench.table import NONE, Table, say_status, show_number
 from steepest.bench.training_result import TrainingResult
@@ -54,55 +54,81 @@ def performance(folder: Path = RESULTS) -> str:
 def benchmarks(folder: Path = RESULTS) -> str:
     """Every file in full."""
     results = _gradnorm_results(folder)
-    return "\n".join(_file(path, result) for path, result in results.items()) or NOT_YET
+    return _join(map(_file, results.values()))
 
 
 def precision(folder: Path = RESULTS) -> str:
     """What each precision did to a ranking, file by file."""
-    return _files(folder, "precision", PrecisionResult, precision_table)
+    found = _read(folder, "precision", PrecisionResult)
+    return _join(_shown(f"{r.preset}, {_where(r)}", [r], precision_table(r)) for r in found)
 
 
 def training(folder: Path = RESULTS) -> str:
     """How fast trainings were, file by file."""
-    return _files(folder, "training", TrainingResult, training_table)
+    found = _read(folder, "training", TrainingResult)
+    return _join(_shown(f"{r.model}, {_where(r)}", [r], training_table(r)) for r in found)
 
 
 def choosing(folder: Path = RESULTS) -> str:
-    """What choosing took in time and memory, file by file."""
-    return _files(folder, "strategies", StrategiesResult, _choosing_table)
+    """What choosing took in time and memory; files of equal conditions and pools share a table."""
+    alike: dict[tuple[object, ...], list[StrategiesResult]] = {}
+    for r in _read(folder, "strategies", StrategiesResult):
+        where = (_place(r), r.seed, r.threads, r.features, r.classes, r.labelled, r.k)
+        alike.setdefault((*where, *_pools(r)), []).append(r)
+    return _join(map(_choosing, alike.values()))
 
 
 def cycle(folder: Path = RESULTS) -> str:
     """What every strategy added to one cycle, file by file."""
-    return _files(folder, "cycle", CycleResult, _cycle_table)
+    found = _read(folder, "cycle", CycleResult)
+    return _join(_shown(f"{r.config['data']['name']}, {_where(r)}", [r], _cycle(r)) for r in found)
 
 
-def _files(folder: Path, kind: str, form: type[R], make: Callable[[R], Table]) -> str:
-    found = {path: form.read(path) for path in sorted(folder.glob(f"{kind}-*.json"))}
-    shown = (_table_file(path, result, make(result)) for path, result in found.items())
+def _read(folder: Path, kind: str, form: type[R]) -> list[R]:
+    return [form.read(path) for path in sorted(folder.glob(f"{kind}-*.json"))]
+
+
+def _join(shown: Iterable[str]) -> str:
     return "\n".join(shown) or NOT_YET
 
 
-def _table_file(path: Path, result: Stored, made: Table) -> str:
+def _shown(title: str, results: Sequence[Stored], made: Table, *, complete: bool = False) -> str:
+    first = results[0]
+    unfinished = "" if complete else _unfinished(first)
     cells = [[*row, note or NONE] for row, note in zip(made.rows, made.notes, strict=True)]
     lines = [
-        f"### {path.name}\n",
-        f"{_unfinished(result)}{made.conditions}. {_place(result)}.\n",
-        f"`{result.command}`\n",
+        f"### {title}\n",
+        f"{unfinished}{made.conditions}. {_place(first)}.\n",
+        *(f"`{result.command}`\n" for result in results),
         table((*made.header, "note"), cells),
     ]
     return "\n".join(lines)
+
+
+def _pools(result: StrategiesResult) -> list[int]:
+    return sorted({m.pool for m in result.measurements})
+
+
+def _choosing(results: Sequence[StrategiesResult]) -> str:
+    best: dict[tuple[str, str, int], StrategyMeasurement] = {}
+    for m in (m for result in results for m in result.measurements):
+        key = (m.strategy, m.kind, m.pool)
+        if key not in best or best[key].status == "unfinished":
+            best[key] = m
+    rows = tuple(best[key] for key in sorted(best))
+    complete = all(m.status != "unfinished" for m in rows)
+    whole = replace(results[0], measurements=rows, complete=complete)
+    title = f"{' and '.join(f'{pool:,}' for pool in _pools(whole))} samples, {_where(whole)}"
+    threads = f", {_count(whole.threads, 'thread')}" if whole.device == "cpu" else ""
+    made = _with_code(strategies_table(whole))
+    return _shown(f"{title}{threads}", results, made, complete=complete)
 
 
 def _unfinished(result: Stored) -> str:
     return "" if result.complete else "**Unfinished.** "
 
 
-def _choosing_table(result: StrategiesResult) -> Table:
-    return _with_code(strategies_table(result))
-
-
-def _cycle_table(result: CycleResult) -> Table:
+def _cycle(result: CycleResult) -> Table:
     notes = [_said_of_cycle(m) for m in result.measurements]
     return replace(_with_code(cycle_table(result)), notes=notes)
 
@@ -142,9 +168,13 @@ def _columns(results: dict[Path, GradnormResult]) -> dict[str, dict[str, Workloa
 
 def _title(result: GradnormResult) -> str:
     on_cpu = result.device == "cpu"
-    where = f"CPU, {_count(result.threads, 'thread')}" if on_cpu else result.environment["device"]
+    where = f"CPU, {_count(result.threads, 'thread')}" if on_cpu else _where(result)
     last = any("last" in load.layout for load in result.workloads)
     return f"{where}, {result.precision}{', channels last' if last else ''}"
+
+
+def _where(result: Stored) -> str:
+    return "CPU" if result.device == "cpu" else str(result.environment["device"])
 
 
 def _headline(load: WorkloadResult | None) -> str:
@@ -170,14 +200,16 @@ def _place(result: Stored, packages: tuple[str, ...] = _PACKAGES) -> str:
     return ", ".join([name, *versions])
 
 
-def _file(path: Path, result: GradnormResult) -> str:
+def _file(result: GradnormResult) -> str:
+    models = ", ".join(load.workload for load in result.workloads)
+    growth = ", growth" if any(load.growth for load in result.workloads) else ""
     clock = "core time" if result.clock == "cpu" else "wall-clock time"
     how = (
         f"{_count(result.threads, 'thread')}; {result.precision} on all sides; "
         f"best of {_count(result.rounds, 'round')} by {clock}; seed {result.seed}"
     )
     lines = [
-        f"### {path.name}\n",
+        f"### {_title(result)}: {models}{growth}\n",
         f"{_unfinished(result)}{_place(result)}; {how}.\n",
         f"`{result.command}`\n",
         *(_workload(load) for load in result.workloads),

@@ -91,7 +91,7 @@ def test_a_file_is_shown_with_its_conditions_and_every_contender(tmp_path):
     RESULT.save(tmp_path / "gradnorm-cpu.json")
     text = benchmarks(tmp_path)
     for part in (
-        "### gradnorm-cpu.json\n",
+        "### CPU, 1 thread, fp32: small-cnn\n",
         "A CPU, torch 2.13.0; 1 thread; fp32 on all sides; best of 2 rounds by core time; seed 7.",
         "`steepest bench gradnorm`",
         "**small-cnn**: 0.02 M parameters, n = 4 samples of 3 × 16 × 16, contiguous",
@@ -129,7 +129,7 @@ def test_growth_and_notes_are_shown(tmp_path):
 def test_precisions_are_shown_with_what_was_trained(tmp_path):
     MARK.save(tmp_path / "precision-cpu.json")
     text = precision(tmp_path)
-    assert "### precision-cpu.json" in text
+    assert "### digits, CPU\n" in text
     assert "small-cnn after 50 epochs on 40 labels of digits (test accuracy 0.8000)" in text
     _, _, fp32, bf16 = rows(text)
     assert fp32[:4] == ["fp32", "1.000000", "100 of 100", "100.0 %"]
@@ -137,24 +137,43 @@ def test_precisions_are_shown_with_what_was_trained(tmp_path):
     assert benchmarks(tmp_path) == NOT_YET
 
 
-def test_choosing_is_shown_by_pool_with_both_ways(tmp_path):
-    ways = [("ours", "measured", 1.5), ("straightforward", "out-of-memory", None)]
-    found = [
-        StrategyMeasurement("badge", kind, 10_000, status, choose_seconds=s, peak_mib=s and 20.0)
-        for kind, status, s in ways
-    ]
-    StrategiesResult(
+def choices(*found, complete=True):
+    return StrategiesResult(
         schema=1, command="steepest bench strategies", environment=ENVIRONMENT, device="cpu",
-        threads=2, features=512, classes=10, labelled=5000, k=1000, seed=0, complete=True,
-        measurements=tuple(found),
-    ).save(tmp_path / "strategies-cpu.json")  # fmt: skip
+        threads=2, features=512, classes=10, labelled=5000, k=1000, seed=0, complete=complete,
+        measurements=found,
+    )  # fmt: skip
+
+
+def choice(name, kind="ours", status="measured", seconds=1.5):
+    memory = seconds and 20.0
+    return StrategyMeasurement(name, kind, 10_000, status, choose_seconds=seconds, peak_mib=memory)
+
+
+def test_choosing_is_shown_by_pool_with_both_ways(tmp_path):
+    plain = choice("badge", "straightforward", "out-of-memory", None)
+    choices(choice("badge"), plain).save(tmp_path / "strategies-cpu.json")
     text = choosing(tmp_path)
-    assert "### strategies-cpu.json\n" in text
+    assert "### 10,000 samples, CPU, 2 threads\n" in text
     assert "1,000 samples chosen, 5,000 labelled, 512 features, 10 classes; cpu, 2 threads" in text
     head, _, ours, plain = rows(text)
     assert head == ["strategy", "way", "10,000: s", "MiB", "exponent", "note"]
     assert ours == ["`badge`", "ours", "1.5", "20", "–", "–"]
     assert plain[2:] == ["out-of-memory", "–", "–", "10,000: out-of-memory"]
+
+
+def test_files_of_equal_conditions_share_a_table_and_fill_what_was_unfinished(tmp_path):
+    late = choice("qbc", status="unfinished", seconds=None)
+    choices(choice("tod"), late, complete=False).save(tmp_path / "strategies-a.json")
+    assert "**Unfinished.** 1,000" in choosing(tmp_path)
+    again = replace(choices(choice("qbc", seconds=3.0)), command="steepest bench again")
+    again.save(tmp_path / "strategies-b.json")
+    text = choosing(tmp_path)
+    assert [row[:3] for row in rows(text)[2:]] == [["`qbc`", "ours", "3"], ["`tod`", "ours", "1.5"]]
+    assert "`steepest bench strategies`\n\n`steepest bench again`\n" in text
+    assert "Unfinished" not in text
+    replace(again, k=7).save(tmp_path / "strategies-b.json")
+    assert choosing(tmp_path).count("### 10,000 samples") == 2
 
 
 def test_a_cycle_says_what_a_variant_changes_and_why_a_number_is_missing(tmp_path):
