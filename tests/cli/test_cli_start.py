@@ -77,3 +77,11 @@ def test_a_stream_that_is_closed_leads_nowhere_and_stops_nothing(monkeypatch, tm
     for stream in (sys.stdout, sys.stderr):
         assert os.get_inheritable(stream.fileno())
         stream.close()
+
+
+def test_no_command_at_all_shows_the_commands(capsys):
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert not shown.out
+    assert "close the loop" in shown.err
+    assert all(name in shown.err for name in COMMANDS)

@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--missing",
         action="store_true",
-        help="run only what is not complete, which is what is always done",
+        help="leave complete runs alone, as is always done",
     )
     parser.add_argument(
         "--list",

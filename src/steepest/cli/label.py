@@ -1,7 +1,8 @@
 """Label a folder of images on a local page that picks what to label next.
 
 The same command goes on where it was left. Labels are kept in the folder .steepest beside the
-images; the page gives them out as CSV, JSON lines or folders.
+images; the page gives them out as CSV, JSON lines or folders. The page needs some packages:
+pip install 'steepest[label]'.
 """
 
 from __future__ import annotations

@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     send = actions.add_parser("push", help="make a task of each pick that waits for a label")
     fetch = actions.add_parser("pull", help="take in what people said")
     both = actions.add_parser("watch", help="push and pull again and again, until Ctrl-C")
+    send.description = "Push the picks that wait for a label to a Label Studio server, as tasks."
+    fetch.description = "Pull what people said on a Label Studio server, and take it in as labels."
+    both.description = "Push and pull again and again, until Ctrl-C."
     for sub, execute_action in ((send, _push), (fetch, _pull), (both, _watch)):
         _add_server(sub)
         sub.set_defaults(execute_action=execute_action)

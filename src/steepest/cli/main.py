@@ -55,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Not within a program of someone else's, which would be ended too.
         with ending_at_once() if argv is None else nullcontext():
             parser = _parser(_chosen(words))
+        if not words:
+            parser.print_help(sys.stderr)
+            return 2
         arguments = parser.parse_args(words)
         # What was given, and not the words of this process: records tell how to make them again.
         arguments.command_line = shlex.join(["steepest", *words])

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="level",
         default="paper",
         metavar="NAME",
-        help="the same by name: smoke, or paper (default), its whole protocol",
+        help="smoke, or paper (default): the paper's whole protocol",
     )
     parser.add_argument(
         "--from",
@@ -55,7 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="take complete runs that are below this folder; may be repeated",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where results go; resumes there")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where results go; resumes there; needed unless --list",
+    )
     parser.add_argument(
         "--list",
         dest="only_list",
