@@ -125,3 +125,24 @@ def test_gradients_tell_which_of_two_orders_it_is(outermost, samples):
     x = torch.randn(samples, 3, 2, 2, 2, dtype=torch.float64)
     truth = reference_norms(model, x, norm="per-tensor")
     torch.testing.assert_close(by_rules_alone(model, x), truth, rtol=1e-9, atol=1e-13)
+
+
+class Pooled(nn.Module):
+    """Two time steps, the samples innermost; the first feature says how much a step counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.each, self.head = nn.Linear(4, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        steps = self.each(x.transpose(0, 1).flatten(0, 1)).unflatten(0, (2, -1))
+        return self.head((steps * x[..., :1].transpose(0, 1)).sum(0))
+
+
+def test_the_better_of_two_orders_is_taken_where_gradients_fit_both():
+    torch.manual_seed(0)
+    model, x = Pooled().double().eval(), torch.randn(2, 2, 4, dtype=torch.float64)
+    # Nearly all of each sample's gradient is where the other order has it, too.
+    x[..., 0] = torch.tensor([[0.05, 1.0], [1.0, 0.05]])
+    truth = reference_norms(model, x, norm="per-tensor")
+    torch.testing.assert_close(by_rules_alone(model, x), truth, rtol=1e-9, atol=1e-13)

@@ -171,6 +171,20 @@ def test_the_model_is_as_before_after_running_out(free):
     assert model.count == 0
 
 
+def test_auto_does_not_let_the_model_write_into_the_inputs(free):
+    class Centred(nn.Sequential):
+        def forward(self, x: Tensor) -> Tensor:
+            x -= 0.5
+            return super().forward(x)
+
+    torch.manual_seed(0)
+    x, model = samples(4), Centred(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).eval()
+    given = x.clone()
+    whole = steepest.gradient_norms(model, x)
+    torch.testing.assert_close(steepest.gradient_norms(model, x, microbatch="auto"), whole)
+    assert torch.equal(x, given)
+
+
 @pytest.mark.parametrize("limit", [1, 2])
 def test_one_or_two_samples_that_fit_are_enough(free, limit):
     x = samples(5)

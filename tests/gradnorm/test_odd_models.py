@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import steepest
 from steepest.errors import ModelError, SteepestError
-from steepest.gradnorm import reference_norms, routes
+from steepest.gradnorm import GradientNorms, reference_norms, routes
 from steepest.gradnorm.losses import entropy
 
 CLASSES = 5
@@ -129,6 +129,50 @@ def test_another_number_of_rows_than_samples_is_refused(change):
 
     with pytest.raises(ModelError):
         steepest.gradient_norms(Other().double().eval(), vectors(4))
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [lambda h: h.cumsum(0), lambda h: h + (h.mean() if len(h) > 5 else 0)],
+    ids=["later samples alone", "large batches alone"],
+)
+def test_samples_that_are_mixed_where_no_small_batch_shows_it_are_told(mix):
+    class Mixing(Base):
+        def forward(self, x):
+            return self.head(mix(self.body(x)))
+
+    torch.manual_seed(0)
+    with pytest.raises(ModelError, match="changes with the other samples"):
+        steepest.gradient_norms(Mixing().eval(), torch.randn(7, 6))
+
+
+class Tokens(nn.Module):
+    def forward(self, x):
+        return x.flatten(2).transpose(1, 2)
+
+
+@pytest.mark.parametrize("samples", [1, 4])
+@pytest.mark.parametrize(
+    "norm",
+    [
+        nn.BatchNorm2d(3),
+        nn.BatchNorm2d(3).requires_grad_(requires_grad=False),
+        nn.InstanceNorm2d(3, affine=True),
+    ],
+)
+def test_gradients_that_torch_misreads_for_a_single_sample_are_right(norm, samples):
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(2, 3, 3), norm, Tokens(), nn.Flatten(), nn.Linear(48, CLASSES))
+    model, x = nn.Sequential(*layers).double().eval(), torch.randn(samples, 2, 6, 6).double()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    # Among others the strides are plain.
+    losses = entropy(model(torch.cat([x, x])))[:samples]
+    grads = [torch.autograd.grad(loss, trained, retain_graph=True) for loss in losses]
+    truth = torch.stack([torch.cat([g.flatten() for g in some]).norm() for some in grads])
+    torch.testing.assert_close(reference_norms(model, x), truth, rtol=1e-9, atol=0)
+    norms = GradientNorms(model)
+    torch.testing.assert_close(norms(x), truth, rtol=1e-9, atol=0)
+    assert norms.engine.slow_names() == []
 
 
 def test_certain_predictions_keep_their_order():

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 from torch.overrides import wrap_torch_function
+from torch.utils.checkpoint import checkpoint
 
 from steepest.gradnorm import GradientNorms, engine, explain, reference_norms, routes, uses
 
@@ -109,6 +110,15 @@ def test_cells_are_measured_by_rule(make, unchecked):
     assert {layer.function for layer in explain(model, x).layers} == {"linear"}
     outputs, _ = norms.engine.squared_norms(x, lambda o, _rows: [o.square().sum(1)])
     torch.testing.assert_close(outputs.detach(), model(x).detach(), rtol=1e-12, atol=1e-14)
+
+
+def test_a_cell_whose_activations_are_computed_again_is_run_as_a_whole(unchecked):
+    class Again(Steps):
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(super().forward, x, use_reentrant=False)
+
+    torch.manual_seed(0)
+    check(Again(nn.GRUCell(4, 4)).double().eval(), sequences())
 
 
 @wrap_torch_function(lambda x, weight: (x, weight))

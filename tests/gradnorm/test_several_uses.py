@@ -138,6 +138,11 @@ def parametrised(layer: nn.Module) -> nn.Module:
     return layer
 
 
+def one_for_both(layer: nn.LayerNorm) -> nn.Module:
+    layer.bias = layer.weight
+    return layer
+
+
 def normal(*shape: int) -> Tensor:
     generator = torch.Generator().manual_seed(len(shape))
     return torch.randn(*shape, dtype=torch.float64, generator=generator)
@@ -165,6 +170,25 @@ CASES = {
     "low rank": (lambda: plain(LowRank(merged=False), 5), lambda: normal(4, 6)),
     "low rank, merged": (lambda: plain(LowRank(merged=True), 5), lambda: normal(4, 6)),
     "chunked": (Chunked, lambda: normal(4, 5, 4)),
+    "scale and shift in one": (
+        lambda: plain(one_for_both(nn.LayerNorm(6)), 6),
+        lambda: normal(4, 6),
+    ),
+    "view that is written into": (
+        lambda: nn.Sequential(
+            nn.Linear(4, 5), nn.Linear(5, 5), nn.ReLU(inplace=True), plain(nn.Linear(5, 2), 6)
+        ),
+        lambda: normal(4, 3, 4),
+    ),
+    "instance norm that is written into": (
+        lambda: nn.Sequential(
+            nn.Conv1d(2, 3, 2),
+            nn.InstanceNorm1d(3, affine=True),
+            nn.LeakyReLU(inplace=True),
+            plain(nn.Conv1d(3, 2, 1), 8),
+        ),
+        lambda: normal(4, 2, 5),
+    ),
 }
 
 

@@ -50,8 +50,9 @@ class Anchors:
             value = value + self._zero(value)
             if self._recording:
                 self._reach.add(value)
-        elif not alone:
-            # One result may be made of another, whose own node would hear of both.
+        elif not alone or (value._is_view() and (self._recording or use.step.overwritten)):  # noqa: SLF001
+            # One result may be made of another, whose own node would hear of both. And who writes
+            # into a view goes round its node.
             value = value.clone()
         use.listen(value, keep=self._recording)
         return value

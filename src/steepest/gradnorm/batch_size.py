@@ -38,8 +38,8 @@ def samples_that_fit(engine: Engine, inputs: Inputs) -> int:
 def bytes_kept(engine: Engine, inputs: Inputs) -> int:
     """Return how many bytes a forward pass keeps for its backward pass."""
     kept: dict[int, int] = {}
+    inputs = batches.cloned(inputs)  # A model may write into what it is given.
     known = [*engine.model.parameters(), *engine.model.buffers(), *batches.tensors_of(inputs)]
-    # What a slice shares with the whole pool is not its own.
     given = {tensor.untyped_storage().data_ptr() for tensor in known}
 
     def keep(tensor: Tensor) -> Tensor:

@@ -83,10 +83,11 @@ def opened(func: Callable[..., Any]) -> Callable[..., Any] | None:
 
     Functions of ``torch.nn.functional`` first ask whether somebody watches, and if so hand
     themselves over as a whole. The same code with an answer of no goes on to what it is made of,
-    which is then watched. Recurrent cells are put together anew.
+    which is then watched. Recurrent cells are put together anew, but not where activations are
+    computed again: that happens out of sight, and a whole cell keeps others for its backward pass.
     """
     if func in CELLS:
-        return CELLS[func]
+        return None if _activations_handed_over() else CELLS[func]
     if not isinstance(func, FunctionType) or func.__globals__ is not vars(F):
         return None
     asks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -94,6 +95,11 @@ def opened(func: Callable[..., Any]) -> Callable[..., Any] | None:
     found = FunctionType(func.__code__, world, func.__name__, func.__defaults__, func.__closure__)
     found.__kwdefaults__ = func.__kwdefaults__
     return found
+
+
+def _activations_handed_over() -> bool:
+    """Say whether somebody takes what is kept for the backward pass, as checkpoints do."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None  # noqa: SLF001
 
 
 def _never(*_: object) -> bool:

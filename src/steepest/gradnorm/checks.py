@@ -80,15 +80,20 @@ def is_unusual(parameter: nn.Parameter) -> bool:
     return parameter.is_complex() or bool(parameter._backward_hooks)  # noqa: SLF001
 
 
-def check_independence(small: Any, large: Any) -> None:  # noqa: ANN401
-    """Raise if the first samples' outputs differ between a small and a large batch.
+def check_independence(small: Any, large: Any, first: int = 0) -> None:  # noqa: ANN401
+    """Raise if the same samples' outputs differ between a small and a large batch.
+
+    Args:
+        small: The outputs of some samples.
+        large: The outputs of a batch that holds them side by side.
+        first: Where they begin in it.
 
     Raises:
         ModelError: If they do, by more than rounding.
     """
     try:
         a = batches.logits_of(small).detach()
-        b = batches.logits_of(large).detach()[: len(a)]
+        b = batches.logits_of(large).detach()[first : first + len(a)]
     except ModelError:
         return  # A loss of the user's own reads outputs that we cannot.
     if a.shape != b.shape or not bool(torch.isfinite(a).all()):

@@ -127,7 +127,7 @@ class Convolved(Share):
             cut = patch_rows(self._geometry, x.flatten(0, 1), out)
             y = g.flatten(3).transpose(1, 2).flatten(2).transpose(1, 2)
             shape = torch.Size([self.shape[0], *self.shape[2:], self.shape[1]])
-            return Outer(cut.view(samples, 1, -1, cut.shape[2]), y[:, None], shape)
+            return Outer(cut.reshape(samples, 1, -1, cut.shape[2]), y[:, None], shape)
         cut = patches(self._geometry, self._geometry.pad(x.flatten(0, 1)), out)
         cut = cut.reshape(samples, frames, *cut.shape[1:]).transpose(3, 4)
         # [N, F, G, T, K] and [N, F, G, T, O]: frames are more positions.

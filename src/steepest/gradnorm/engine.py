@@ -155,7 +155,8 @@ class Engine:
                 fast = set(self._parameters.values()) - known.slow()
                 # A model may treat some batches in another way: look at 1, 2, 4, 8 …
                 due = known.batches.bit_count() == 1
-                wrong = wrong_in_batch(self, fast, inputs, losses, found) if due else set()
+                told = outputs if known.batches == 1 else None
+                wrong = wrong_in_batch(self, fast, inputs, losses, found, told) if due else set()
                 if not wrong:
                     break
                 self.distrust(wrong)
@@ -203,9 +204,7 @@ class Engine:
             return self.restored_call(batches.detached(inputs))
 
     def _call(self, inputs: Inputs) -> Any:  # noqa: ANN401
-        if self._forms.changes_inputs:
-            inputs = batches.cloned(inputs)
-        return batches.call(self.model, inputs)
+        return batches.call(self.model, inputs, copied=self._forms.changes_inputs)
 
     @contextmanager
     def _measuring(self) -> Iterator[None]:

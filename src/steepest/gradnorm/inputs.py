@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError, ModelError, NonFiniteError, SteepestError, in_one_line
+from steepest.gradnorm.strides import plain_strides
 from steepest.memory import is_out_of_memory
 from steepest.seeds import SampleId
 
@@ -20,18 +21,25 @@ _OF_TOKENS = ("TokenClassifier", "CausalLM", "MaskedLM", "Seq2SeqLM")
 """Outputs of Hugging Face that carry logits [N, L, C], whose positions would pass for classes."""
 
 
-def call(model: nn.Module, inputs: Inputs) -> Any:  # noqa: ANN401 - a model returns what it likes
+def call(model: nn.Module, inputs: Inputs, *, copied: bool = True) -> Any:  # noqa: ANN401 - a model returns what it likes
     """Run the model on one batch.
+
+    Args:
+        model: Any module.
+        inputs: N samples.
+        copied: Whether to give it a copy: a model may write into what it is given.
 
     Raises:
         ModelError: If the model fails; says on what. Lack of memory is passed on as it is.
     """
     try:
-        if isinstance(inputs, Tensor):
-            return model(inputs)
-        if isinstance(inputs, Mapping):
-            return model(**inputs)
-        return model(*inputs)
+        given = cloned(inputs) if copied else inputs
+        with plain_strides(tensors_of(given)[0]):
+            if isinstance(given, Tensor):
+                return model(given)
+            if isinstance(given, Mapping):
+                return model(**given)
+            return model(*given)
     except SteepestError:
         raise
     except Exception as error:

@@ -139,8 +139,10 @@ class Meter:
         if not self._keep:
             use.release()
         for source, share in shares:
+            self._components[source].add(source, share)
+        # One by one, as a call may take the same parameter twice.
+        for source in use.sources:
             component = self._components[source]
-            component.add(source, share)
             component.pending -= 1
             if component.pending == 0:
                 self.squares.update(component.take(self._routes))

@@ -97,6 +97,8 @@ class Probe:
         if not self._in_order(passes):
             return None
         check_independence(small_out, large_out)
+        for use in [*small.uses, *large.uses]:
+            small.steps[use.place].overwritten |= use.results_overwritten()
         checked = self._sure and self._total >= _SMALL
         return Plan(small.steps, self._slow, checked, moves_to_expect(small.orders, large.orders))
 
@@ -108,7 +110,7 @@ class Probe:
         watch = Watch(watched, size, data=given, model=self._model, kinds=self._kinds)
         try:
             with attributes_restored(self._model), watch:
-                outputs = batches.call(self._model, inputs)
+                outputs = batches.call(self._model, inputs, copied=False)
         except ModelError as error:
             watch.close()
             # It may want its samples in a certain order, or find fault with being watched.
@@ -123,7 +125,7 @@ class Probe:
     def _run_as_given(self) -> None:
         """Run the whole batch unwatched: a model that fails even then says why."""
         with attributes_restored(self._model):
-            batches.call(self._model, batches.cloned(self._inputs))
+            batches.call(self._model, self._inputs)
 
     def _rows(self, size: int) -> Tensor:
         """Return which samples to look at: from all over the batch, last ones first.

@@ -37,6 +37,7 @@ class Step:
         outputs: Where the samples are in its results.
         choices: All that the shapes of its first result allow.
         anchors: Which of its results have to be tied to something that a gradient reaches.
+        overwritten: Whether the model writes into its results.
     """
 
     function: Callable[..., Any]
@@ -49,6 +50,7 @@ class Step:
     outputs: list[Layout | None] = field(default_factory=list)
     choices: list[Layout] = field(default_factory=list)
     anchors: list[bool] = field(default_factory=list)
+    overwritten: bool = False
 
 
 @dataclass(frozen=True)

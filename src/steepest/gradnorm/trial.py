@@ -6,12 +6,13 @@ What a plan is made of was seen from outside. This is the proof that nothing was
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.checks import check_independence
 from steepest.gradnorm.components import Squares
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
@@ -53,10 +54,22 @@ def wrong_in_batch(
     inputs: Inputs,
     losses: RowLosses,
     found: Sequence[Squares],
+    outputs: Any = None,  # noqa: ANN401 - whatever the model returns
 ) -> set[nn.Parameter]:
     """Measure the first and the last sample of a batch alone; return who disagrees.
 
     Where rounding is coarse nobody is looked at: there the trial was made in full precision.
+
+    Args:
+        engine: Measured the batch.
+        fast: The parameters that it measured by rules.
+        inputs: N samples.
+        losses: What was measured.
+        found: What it found, for each loss.
+        outputs: What the model returned for the batch, if that is to be looked at as well.
+
+    Raises:
+        ModelError: If the model says something else of a sample that is alone.
     """
     if not _is_fine(engine) or not fast:
         return set()
@@ -64,8 +77,9 @@ def wrong_in_batch(
     for row in sorted({0, batches.count(inputs) - 1}):
         here = slice(row, row + 1)
 
-        def loss(outputs: object, _: slice, here: slice = here) -> list[Tensor]:
-            return losses(outputs, here)
+        def loss(alone: object, _: slice, here: slice = here) -> list[Tensor]:
+            check_independence(alone, outputs, here.start)
+            return losses(alone, here)
 
         one = batches.take(inputs, here)
         alone = squares_one_by_one(engine.restored_call, one, loss, engine.named(fast))

@@ -78,6 +78,7 @@ class Use:
         self.listener: Listener | None = None
         self.gradients: dict[int, Tensor] = {}
         self.results: list[Tensor] = []
+        self._result_versions: list[int] = []
         self.listening = 0
         self.spoilt = False
 
@@ -101,6 +102,7 @@ class Use:
         self.listening += 1
         if keep:
             self.results.append(result.detach())
+            self._result_versions.append(result._version)  # noqa: SLF001
 
         def arrive(gradients: tuple[Tensor | None, ...]) -> None:
             gradient = gradients[place]
@@ -127,6 +129,10 @@ class Use:
     def overwritten(self) -> bool:
         """Say whether something it was given has been changed in place since."""
         return self._now() != self._versions
+
+    def results_overwritten(self) -> bool:
+        """Say whether a result that was kept has been changed in place since."""
+        return [r._version for r in self.results] != self._result_versions  # noqa: SLF001
 
     def _now(self) -> list[int]:
         return [v._version if isinstance(v, Tensor) else 0 for v in self._values]  # noqa: SLF001
