@@ -29,6 +29,7 @@
     ├── EmptyClassWarning              classes are counted that no sample has
     ├── DroppedEntryWarning            a half-written last entry of a journal was set aside
     ├── ChangedCodeWarning             records are of other code than there is now, and kept
+    ├── AllSkippedWarning              a loop stops early, because every answer was a skip
     ├── SettingWarning                 a setting does harm; says which to change
     └── SlowPathWarning                what saves time failed, and the plain way is taken
 
@@ -145,6 +146,10 @@ class DroppedEntryWarning(SteepestWarning):
 
 class ChangedCodeWarning(SteepestWarning):
     """Records are of other code of the user's own than there is now, and are kept."""
+
+
+class AllSkippedWarning(SteepestWarning):
+    """A loop stops early, because every answer was a skip."""
 
 
 class SettingWarning(SteepestWarning):

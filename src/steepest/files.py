@@ -1,10 +1,13 @@
-"""Files that are whole or not there at all."""
+"""Files that are whole or not there at all, and where they are."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from steepest.errors import InputError
 
@@ -20,25 +23,34 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """
     data = content.encode() if isinstance(content, str) else content
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=SCRATCH_PREFIX, delete=False
-        ) as file:
-            temporary = Path(file.name)
-            try:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                temporary.chmod(0o644)
-                temporary.replace(path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+        with replacing(path) as file:
+            file.write(data)
     except OSError as error:
         reason = error.strerror or error
         raise InputError(
             f"{path}: cannot be written ({reason}); make room there or choose another place"
         ) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file to write to, which takes the path's place once it is whole.
+
+    Raises:
+        OSError: If it cannot be written there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=SCRATCH_PREFIX, delete=False) as file:
+        scratch = Path(file.name)
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            scratch.chmod(0o644)
+            scratch.replace(path)
+        except BaseException:
+            scratch.unlink(missing_ok=True)
+            raise
 
 
 def check_writable(path: Path) -> None:
@@ -52,3 +64,15 @@ def check_writable(path: Path) -> None:
         folder = folder.parent
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{path}: cannot be written; choose another place")
+
+
+def expand_home(path: str | Path) -> Path:
+    """Return a path with ``~`` at its beginning replaced by the home folder.
+
+    Raises:
+        InputError: If nobody knows where that is, as of a misspelt user or in a bare container.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise InputError(f"{path}: there is no such home folder; give the whole path") from error

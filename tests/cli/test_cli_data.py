@@ -220,6 +220,8 @@ BAD = {
     "no such path": (["get", "cifar10", "--from", "nowhere"], "no such file or folder"),
     "a file address": (["get", "cifar10", "--url", "file:///etc/hostname"], "http:// or https://"),
     "one address for two": (["get", "svhn", "--url", "http://h/x"], "ending in /"),
+    "no address": (["get", "svhn", "--url", "http://"], "http:// or https://"),
+    "nobody's home": (["get", "cifar10", "--to", "~no-such-user/x"], "no such home folder"),
     "not there": (["check", "cifar10"], "steepest data get cifar10"),
     "unknown option": (["check", "digits", "--option", "size=3"], "unknown option"),
 }

@@ -236,9 +236,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(monkeypatch, photos, 
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "fastapi" else known(name)
     )
-    assert "pip install 'steepest[label]'" in refusal(
-        capsys, photos, "--classes", "a,b"
-    )
+    assert "pip install 'steepest[label]'" in refusal(capsys, photos, "--classes", "a,b")
 
 
 def test_two_commands_at_the_same_time_take_different_ports(monkeypatch):

@@ -197,6 +197,18 @@ def test_photos_are_turned_upright(tmp_path):
     assert torch.equal(ImageFolder(tmp_path)[0], wanted)
 
 
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "webp"])
+def test_sizes_are_those_of_upright_photos(tmp_path, suffix):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    save(tmp_path / f"a.{suffix}", noise(6, 8), exif=exif)
+    save(tmp_path / f"b.{suffix}", noise(8, 6))
+    assert [image.shape for image in ImageFolder(tmp_path)] == [(3, 8, 6)] * 2
+    save(tmp_path / f"c.{suffix}", noise(6, 8))
+    with pytest.raises(DataError, match=r"8x6 pixels, but a.* has 6x8"):
+        ImageFolder(tmp_path)
+
+
 def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path):
     save(tmp_path / "a.png", np.array([[0, 257 * 100], [257 * 200, 65535]], dtype=np.uint16))
     assert (ImageFolder(tmp_path, channels=1)[0] * 255).round().tolist() == [[[0, 100], [200, 255]]]

@@ -55,6 +55,25 @@ def test_val_may_stand_for_test(tmp_path, split):
     assert len(load_tree(tmp_path).test_images) == 3
 
 
+@pytest.mark.parametrize("names", [("Train", "Test"), ("training_set", "val_set"), ("a", "b")])
+def test_parts_of_other_names_are_not_taken_for_classes(tmp_path, names):
+    for name in names:
+        write_classes(tmp_path / name, {"cat": 2, "dog": 2})
+    if names == ("a", "b"):
+        assert load_tree(tmp_path).classes == names
+    else:
+        with pytest.raises(DataError, match=f"{names[0]} and {names[1]} look like parts"):
+            load_tree(tmp_path)
+
+
+def test_a_class_may_be_called_as_a_part_is(tmp_path):
+    write_classes(tmp_path, {"bus": 3, "train": 3})
+    assert load_tree(tmp_path).classes == ("bus", "train")
+    write_classes(tmp_path, {"test": 2})
+    with pytest.raises(DataError, match="train and test look like parts"):
+        load_tree(tmp_path)
+
+
 def test_a_share_of_each_class_becomes_the_test_set(tmp_path, flat):
     data = load_tree(tmp_path, test_share=0.3)
     assert torch.bincount(data.test_labels).tolist() == [3, 2, 1]

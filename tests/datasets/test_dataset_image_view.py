@@ -88,11 +88,12 @@ def test_the_last_draw_mirrors(tmp_path, reader):
     assert mirrored.dtype == torch.uint8
 
 
-def test_photos_are_turned_upright(tmp_path, reader):
+@pytest.mark.parametrize("suffix", ["png", "tiff"])
+def test_photos_are_turned_upright(tmp_path, reader, suffix):
     exif = Image.Exif()
     exif[0x0112] = 6
     save(tmp_path / "a" / "1.png", noise(20, 30))
-    save(tmp_path / "a" / "2.png", np.rot90(noise(20, 30), 1), exif=exif)
+    save(tmp_path / "a" / f"2.{suffix}", np.rot90(noise(20, 30), 1), exif=exif)
     assert torch.equal(reader()(0, None), reader()(1, None))
     draw = torch.tensor([0.1, 0.6, 0.9, 0.1, 0.4])
     assert torch.equal(reader()(0, draw), reader()(1, draw))

@@ -98,6 +98,20 @@ def test_what_cannot_be_used_is_named(name, content, options, message, tmp_path)
         read(tmp_path, **options)
 
 
+def test_a_turned_image_is_refused_where_its_mask_may_be_upright(tmp_path):
+    place, exif = write(tmp_path) / "images" / "0.png", Image.Exif()
+    exif[0x0112] = 6  # On a side: the mask's size says that it is, too.
+    save(place, noise(8, 10), exif=exif)
+    data = read(tmp_path)
+    seen = torch.cat([data.train_images[:], data.test_images[:]])
+    assert any(torch.equal(i, torch.from_numpy(noise(8, 10)).permute(2, 0, 1)) for i in seen)
+    exif[0x0112] = 3
+    save(place, noise(8, 10), exif=exif)
+    data = read(tmp_path)
+    with pytest.raises(DataError, match=r"0\.png: its camera noted that it is to be turned"):
+        torch.cat([data.train_images[:], data.test_images[:]])
+
+
 def test_a_mask_of_another_size_than_its_image_is_refused(tmp_path):
     write(tmp_path)
     save(tmp_path / "masks" / "3.png", mask(3, 4, 5))

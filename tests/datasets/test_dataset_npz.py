@@ -135,6 +135,9 @@ def test_a_single_array_is_refused(tmp_path):
         ({"classes": np.array("cat")}, r"classes are \[\]; give one name each"),
         ({"mean": np.array(0.5)}, "a finite number for each channel"),
         ({"std": np.zeros(3)}, "std above 0"),
+        ({"mean": np.full(3, 127.5)}, "on the 0..1 scale: divide them by 255"),
+        ({"classes": np.array([b"\xe9", b"a"])}, "classes are not text in UTF-8"),
+        ({"train_labels": np.array([b"\xe9", b"a"] * 3)}, "a label is not text in UTF-8"),
         ({"train_images": np.full((6, 8, 8, 3), np.inf)}, "NaN or infinity"),
         ({"train_images": ARRAYS["train_images"].astype(np.int32)}, "give bytes 0..255"),
     ],
@@ -142,3 +145,20 @@ def test_a_single_array_is_refused(tmp_path):
 def test_arrays_that_do_not_fit_are_refused_with_the_files_name(tmp_path, changes, message):
     with pytest.raises(DataError, match=rf"mine\.npz: .*{message}"):
         load("npz", None, save(tmp_path / "mine.npz", **changes))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(13, "Denied"), r"cannot be read \(Denied"),
+        (MemoryError(), "fit into memory"),
+    ],
+)
+def test_a_file_that_is_whole_is_not_called_damaged(tmp_path, monkeypatch, error, message):
+    def fail(*_, **__):
+        raise error
+
+    given = save(tmp_path / "mine.npz")
+    monkeypatch.setattr(np, "load", fail)
+    with pytest.raises(DataError, match=message):
+        load("npz", None, given)

@@ -101,9 +101,19 @@ def test_sixteen_bits_are_scaled_and_floats_are_refused():
     items = Items([Image.fromarray(ramp)] * 2, [0, 1])
     seen = from_torch(items, items, workers=0).train_images[[0]][0, 0]
     assert torch.equal(seen, torch.from_numpy((ramp // 257).astype(np.uint8)))
-    floats = Items([Image.fromarray(ramp.astype(np.float32))] * 2, [0, 1])
-    with pytest.raises(DataError, match="floating-point pixels"):
-        from_torch(floats, floats, workers=0).train_images[[0]]
+    for kind, mode in ((np.float32, "F"), (np.int32, "I")):
+        wide = Items([Image.fromarray(ramp.astype(kind))] * 2, [0, 1])
+        with pytest.raises(DataError, match=f"{mode} pixels, neither 8 nor 16 bits"):
+            from_torch(wide, wide, workers=0)
+
+
+@pytest.mark.parametrize("form", [lambda a: a, lambda a: torch.from_numpy(a.astype(np.int64))])
+def test_whole_numbers_that_are_no_bytes_need_a_scale(form):
+    wide = Items([form(np.full((4, 4), 60_000, np.uint16))] * 2, [0, 1])
+    with pytest.raises(DataError, match=r"int.*not known what white is: give bytes"):
+        from_torch(wide, wide, workers=0)
+    data = from_torch(wide, wide, mean=[30_000.0], std=[10_000.0], workers=0)
+    assert data.train_images[[0]].max() == 60_000
 
 
 def test_a_column_that_items_contradict_is_not_believed():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from steepest.datasets import DATASETS, ImageSet, SealedLabels, base, load, names
-from steepest.errors import DataError, UnknownNameError
+from steepest.errors import DataError, InputError, UnknownNameError
 
 
 def make(**changes):
@@ -95,6 +95,9 @@ def test_the_data_folder_is_what_the_environment_names(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv(base.DATA_VARIABLE, "~/sets")
     assert base.data_root() == tmp_path / "sets"
+    monkeypatch.setenv(base.DATA_VARIABLE, "~nobody-of-that-name/sets")
+    with pytest.raises(InputError, match="there is no such home folder; give the whole path"):
+        base.data_root()
     for nothing in ("", None):
         if nothing is None:
             monkeypatch.delenv(base.DATA_VARIABLE)

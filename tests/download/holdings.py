@@ -7,6 +7,7 @@ import hashlib
 import torch
 
 from steepest.datasets import ImageSet, SealedLabels
+from steepest.datasets.completeness import remedy_added
 from steepest.datasets.holding import Holding, Layout, OfficialFile, Source, Unpacking
 from steepest.errors import DataError
 
@@ -56,5 +57,6 @@ def read_tiny(root, *, source="official"):
     """Load the tiny data set; its folder is whole if it holds a.txt."""
     folder = root / ("tiny" if source == "official" else "shards")
     if folder.is_dir() and not (folder / "a.txt").is_file():
-        raise DataError(f"{folder / 'a.txt'}: missing")
+        with remedy_added("run `steepest data get tiny`"):
+            raise DataError(f"{folder / 'a.txt'}: missing")
     return make_image_set()

@@ -300,6 +300,35 @@ def test_a_redirect_out_of_the_web_is_refused(get, server, tmp_path, place):
     assert names_in(tmp_path) == []
 
 
+@pytest.mark.parametrize("place", ["http://[::1", "http://a..b/x"])
+def test_a_redirect_to_what_is_no_address_is_told(get, server, place):
+    server.redirects["file.bin"] = place
+    with pytest.raises(DataError, match=r"or where it redirects to, cannot be asked .*--url"):
+        get()
+
+
+def test_an_address_may_have_letters_of_any_kind(server, target, patience):
+    server.files["%C3%BC.bin"] = DATA
+    fetch(server.url + "ü.bin", target, patience=patience)
+    assert target.read_bytes() == DATA
+
+
+def test_a_password_in_an_address_is_neither_used_nor_shown(target):
+    with pytest.raises(
+        InputError, match=r"of h\.org that names a user cannot be.*--from"
+    ) as caught:
+        fetch("https://me:secret@h.org/x", target)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_proxy_that_fails_is_named_without_its_password(target, patience, monkeypatch):
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("http_proxy", "http://me:secret@127.0.0.1:9")
+    with pytest.raises(DataError, match=r"through the proxy 127\.0\.0\.1:9 failed") as caught:
+        fetch("http://example.org/x", target, patience=patience)
+    assert "secret" not in str(caught.value)
+
+
 def test_redirects_in_a_circle_end(get, server):
     server.redirects["file.bin"] = server.url + "file.bin"
     with pytest.raises(DataError, match="answers 302"):

@@ -123,9 +123,21 @@ def test_a_page_instead_of_the_archive_does_not_stay(get, data, server):
 def test_a_folder_that_its_reader_refuses_is_in_the_way(get, data, tmp_path):
     (tmp_path / "data" / "tiny").mkdir(parents=True)
     (tmp_path / "data" / "tiny" / "mine").write_text("mine")
-    with pytest.raises(DataError, match=r"a.txt: missing; .*tiny is in the way: move it"):
+    with pytest.raises(DataError, match=r"a.txt: missing; \S*tiny is in the way: move it"):
         get(PACKED)
     assert data() == {"tiny/mine": b"mine"}
+
+
+def test_a_part_that_was_there_is_looked_into_before_all_is_said_to_be_there(get, tmp_path):
+    both = replace(PACKED, layouts=(Layout(("tiny", "more")),))
+    for place in (tmp_path / "copy" / "tiny" / "a.txt", tmp_path / "copy" / "more" / "b.txt"):
+        place.parent.mkdir(parents=True)
+        place.write_text("whole")
+    (tmp_path / "data" / "tiny").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"a.txt: missing; \S*tiny is in the way: move it"):
+        get(both, tmp_path / "copy")
+    (tmp_path / "data" / "tiny").rmdir()
+    assert get(both, tmp_path / "copy").missing == ()
 
 
 def test_a_compact_copy_does_not_stand_in_for_the_official_files(get, data, tmp_path):
@@ -239,6 +251,21 @@ def test_a_folder_that_cannot_be_written_is_told(get, tmp_path):
     (tmp_path / "data").write_text("a file")
     with pytest.raises(RunFolderError, match="cannot be locked"):
         get(ONE)
+
+
+def test_what_is_whole_on_a_disk_for_reading_alone_is_there(get, tmp_path):
+    # In the place of the lock is what cannot be written, as everything would be.
+    (tmp_path / "data" / ".steepest-tiny.lock").mkdir(parents=True)
+    with pytest.raises(RunFolderError, match="cannot be locked"):
+        get(ONE)
+    (tmp_path / "data" / "one.bin").write_bytes(DATA)
+    assert get(ONE).paths == (tmp_path / "data" / "one.bin",)
+
+
+def test_links_in_a_circle_are_told(get, tmp_path):
+    (tmp_path / "round").symlink_to(tmp_path / "round")
+    with pytest.raises(DataError, match=r"round: (a link that leads nowhere|no such file)"):
+        get(ONE, tmp_path / "round")
 
 
 def test_what_is_built_in_needs_nothing(tmp_path):

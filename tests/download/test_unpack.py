@@ -105,7 +105,7 @@ def test_a_missing_inner_archive_is_told(make, tmp_path, refused):
 )
 def test_a_path_that_leads_out_is_refused(make, name, tmp_path, refused):
     archive = make(tmp_path / "archive", {**MEMBERS, name: b"evil"})
-    refused(archive, "leads out of the folder; refused")
+    refused(archive, "leads out of the folder; refused: remove it and get it from elsewhere")
     refused(archive, "leads out of the folder; refused", folder="top")
 
 
@@ -129,6 +129,12 @@ def test_links_in_a_zip_are_refused(tmp_path, refused):
 @both
 def test_a_file_in_the_place_of_a_folder_is_refused(make, tmp_path, refused):
     refused(make(tmp_path / "archive", {"a": b"", "a/b": b""}), "cannot be written")
+
+
+@both
+def test_two_files_of_one_name_are_refused(make, tmp_path, refused):
+    twice = {"a": b"1", "./a": b"2"}
+    refused(make(tmp_path / "archive", twice), "archive: ./a is in it twice; refused")
 
 
 @both

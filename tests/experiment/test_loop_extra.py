@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from small import config, essence
 
+from steepest.experiment.asking import ask
 from steepest.experiment.loop import Experiment
 
 
@@ -14,7 +15,7 @@ def run(path, **changes):
 
 @pytest.mark.parametrize("training", ["joint", "detached", "off"])
 @pytest.mark.parametrize("init", ["warm", "cold"])
-def test_a_run_with_a_loss_head_goes_on_between_cycles(training, init, tmp_path):
+def test_a_run_with_a_loss_head_goes_on_between_cycles(training, init, tmp_path, monkeypatch):
     wanted = {
         "strategy__name": "ll4al",
         "strategy__options": {"training": training, "detach_after": 1, "epochs": 5},
@@ -23,17 +24,16 @@ def test_a_run_with_a_loss_head_goes_on_between_cycles(training, init, tmp_path)
         "loop__subset": 30,
     }
     whole = run(tmp_path / "whole", **wanted)
-    stopped = Experiment(config(**wanted), tmp_path / "stopped")
-    label = stopped._label
 
-    def stop_after_two(pool, labeller, ids, cycle):
-        label(pool, labeller, ids, cycle)
+    def stop_after_two(*whom, cycle):
+        ask(*whom, cycle=cycle)
         if cycle == 2:
             raise KeyboardInterrupt
 
-    stopped._label = stop_after_two
-    with pytest.raises(KeyboardInterrupt):
-        stopped.run()
+    with monkeypatch.context() as patched:
+        patched.setattr("steepest.experiment.loop.ask", stop_after_two)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "stopped", **wanted)
     assert essence(run(tmp_path / "stopped", **wanted)) == essence(whole)
     heads = list((tmp_path / "whole" / "weights").glob("*-extra.safetensors"))
     assert bool(heads) == (training != "off")

@@ -12,9 +12,9 @@ from same_process import runs_here
 from small import TOML, essence
 
 from steepest.errors import ConfigError, RunFolderError
-from steepest.experiment.compare import compare
+from steepest.experiment.compare import compare, run_missing
 from steepest.experiment.comparing import all_runs
-from steepest.experiment.plan import read_plan, run_plan
+from steepest.experiment.plan import read_plan
 from steepest.experiment.record import Record
 from steepest.journal import read_journal
 from steepest.report.read import read_comparison
@@ -49,6 +49,12 @@ def write(folder: Path, text: str = PLAN) -> Path:
     return folder / "plan.toml"
 
 
+def run_plan(plan, out, **how):
+    comparisons = plan.below(out)
+    run_missing(comparisons, jobs=1, **how)
+    return comparisons
+
+
 def records_of(run):
     where = run.folder / "records.jsonl"
     return [Record.from_table(entry, str(where)) for entry in read_journal(where)[0]]
@@ -59,7 +65,7 @@ def planned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("planned")
     plan = read_plan(write(folder))
     with runs_here():
-        return plan, folder / "out", run_plan(plan, folder / "out", jobs=1, command="steepest …")
+        return plan, folder / "out", run_plan(plan, folder / "out", command="steepest …")
 
 
 def test_a_plan_is_its_groups_in_order_seeds_before_strategies(tmp_path):
@@ -119,7 +125,7 @@ def test_the_first_cycle_of_a_seed_is_trained_once(planned):
 def test_a_second_call_runs_nothing(planned):
     plan, out, _ = planned
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    run_plan(plan, out, jobs=1, command="steepest … again")
+    run_plan(plan, out, command="steepest … again")
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
@@ -137,7 +143,7 @@ def test_groups_of_one_name_are_one_comparison(planned, tmp_path):
     _, out, _ = planned
     shutil.copytree(out, tmp_path / "out")
     plan = read_plan(write(tmp_path, PLAN + SAME))
-    comparisons = run_plan(plan, tmp_path / "out", jobs=1)
+    comparisons = run_plan(plan, tmp_path / "out")
     runs = all_runs(comparisons)
     assert len(runs) == len({run.folder for run in runs})
     assert [run.label for run in runs if run.group == "first"].count("entropy") == 1
@@ -148,7 +154,7 @@ def test_groups_of_one_name_are_one_comparison(planned, tmp_path):
 
 def test_a_new_folder_takes_all_groups_of_its_name(tmp_path):
     plan = read_plan(write(tmp_path, PLAN + SAME))
-    run_plan(plan, tmp_path / "out", jobs=1, deadline=time.time() - 1)
+    run_plan(plan, tmp_path / "out", deadline=time.time() - 1)
     told = json.loads((tmp_path / "out/first/comparison.json").read_text())
     assert (told["strategies"], told["seeds"]) == (["margin", "random", "entropy"], [0, 1])
 
@@ -169,7 +175,7 @@ def test_groups_of_one_name_mean_the_same(old, new, tmp_path):
 
 def test_one_deadline_holds_for_all_groups(tmp_path):
     plan = read_plan(write(tmp_path))
-    comparisons = run_plan(plan, tmp_path / "out", jobs=1, deadline=time.time() - 1)
+    comparisons = run_plan(plan, tmp_path / "out", deadline=time.time() - 1)
     assert sum(run.done for comparing in comparisons for run in comparing.runs) == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"first", "second"}
 
@@ -179,7 +185,7 @@ def test_a_foreign_folder_of_a_later_group_keeps_the_first_from_beginning(tmp_pa
     (tmp_path / "out" / "second").mkdir(parents=True)
     (tmp_path / "out" / "second" / "notes.txt").write_text("mine")
     with pytest.raises(RunFolderError, match="second is not empty"):
-        run_plan(plan, tmp_path / "out", jobs=1)
+        run_plan(plan, tmp_path / "out")
     assert not (tmp_path / "out" / "first").exists()
 
 

@@ -111,3 +111,11 @@ def pair_of_nets() -> tuple[nn.Module, nn.Module]:
     old = nn.Sequential(nn.Linear(4, 5), OldSwish(), nn.Linear(5, CLASSES))
     new = nn.Sequential(nn.Linear(4, 5), nn.SiLU(), nn.Linear(5, CLASSES))
     return seeded(old), seeded(new)
+
+
+CASES = {
+    "mlp": (mlp, rows, TASK),
+    "convolutions": (conv_net, images, TASK),
+    "segmentation": (segmenter, maps, SEGMENTATION),
+}
+"""A model, examples for it and their task, by what it is made of."""

@@ -3,18 +3,16 @@ from __future__ import annotations
 import pytest
 import torch
 from influence_nets import (
-    SEGMENTATION,
+    CASES,
     TASK,
     close,
     conv_net,
     draw,
     images,
-    maps,
     mlp,
     random_vector,
     rows,
     seeded,
-    segmenter,
 )
 from torch import nn
 from torch.func import functional_call
@@ -30,12 +28,6 @@ from steepest.influence import (
     vectors,
 )
 from steepest.tasks import Classification, MultiLabel
-
-CASES = {
-    "mlp": (mlp, rows, TASK),
-    "convolutions": (conv_net, images, TASK),
-    "segmentation": (segmenter, maps, SEGMENTATION),
-}
 
 
 def flat_objective(model, task, examples, weight_decay):

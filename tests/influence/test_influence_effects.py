@@ -5,16 +5,14 @@ import json
 import pytest
 import torch
 from influence_nets import (
-    SEGMENTATION,
+    CASES,
     TASK,
     conv_net,
     images,
-    maps,
     mlp,
     pair_of_nets,
     random_vector,
     rows,
-    segmenter,
 )
 from model_state import same, snapshot
 
@@ -34,11 +32,6 @@ from steepest.influence import (
 from steepest.influence.losses import loss_function
 
 QUIET = {"progress": False}
-CASES = {
-    "mlp": (mlp, rows, TASK),
-    "convolutions": (conv_net, images, TASK),
-    "segmentation": (segmenter, maps, SEGMENTATION),
-}
 
 
 def one_by_one(model, task, examples, s, loss):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from influence_nets import (
+    CASES,
     SEGMENTATION,
     TASK,
     close,
@@ -32,11 +33,6 @@ from steepest.influence.drawn_labels import draw_labels
 from steepest.tasks import MultiLabel
 
 QUIET = {"progress": False}
-CASES = {
-    "mlp": (mlp, rows, TASK),
-    "convolutions": (conv_net, images, TASK),
-    "segmentation": (segmenter, maps, SEGMENTATION),
-}
 
 
 def vector_of(fitted):

@@ -7,15 +7,11 @@ import warnings
 import pytest
 import torch
 from influence_nets import (
-    SEGMENTATION,
+    CASES,
     TASK,
-    conv_net,
-    images,
-    maps,
     mlp,
     random_vector,
     rows,
-    segmenter,
 )
 from model_state import same, snapshot
 
@@ -31,11 +27,6 @@ from steepest.influence import (
 from steepest.influence import several as module
 
 QUIET = {"progress": False}
-CASES = {
-    "mlp": (mlp, rows, TASK),
-    "convolutions": (conv_net, images, TASK),
-    "segmentation": (segmenter, maps, SEGMENTATION),
-}
 
 
 def directions_of(model, task, examples, count=3):

@@ -11,7 +11,7 @@ from loop_parts import Trainer, make_points
 from torch import nn
 
 import steepest
-from steepest.errors import InputError, SteepestWarning
+from steepest.errors import AllSkippedWarning, InputError
 
 POINTS, CLASSES = make_points()
 
@@ -29,7 +29,7 @@ def counts(loop):
 def test_a_run_in_which_all_is_skipped_stops_and_says_so(k, lost):
     answers = {}
     loop = make(lambda ids: [answers.get(i) for i in ids])
-    with pytest.warns(SteepestWarning, match=f"all {lost} samples .*unlabel takes a skip back"):
+    with pytest.warns(AllSkippedWarning, match=f"all {lost} samples .*unlabel takes a skip back"):
         assert loop.run(3, k) == ()
     assert counts(loop) == {"unlabelled": 60 - lost, "skipped": lost}
     answers.update(enumerate(CLASSES))
@@ -56,7 +56,7 @@ def test_skips_at_the_end_of_the_pool_are_its_end_unless_nothing_is_labelled():
     few = steepest.ActiveLoop(
         POINTS[:3], fit=trainer.fit, label=lambda ids: [None] * 3, progress=False
     )
-    with pytest.warns(SteepestWarning, match="all 3 samples"):
+    with pytest.warns(AllSkippedWarning, match="all 3 samples"):
         few.run(1, 3)
 
 

@@ -8,7 +8,7 @@ import pytest
 from loop_parts import Teacher, Trainer, make_points
 
 import steepest
-from steepest.errors import DroppedEntryWarning, RunFolderError
+from steepest.errors import DroppedEntryWarning, RunFolderError, SettingWarning
 
 POINTS, CLASSES = make_points()
 
@@ -112,6 +112,9 @@ def test_given_labels_are_taken_once_and_corrections_stay(tmp_path):
         loop.pool.relabel([1], [2], cycle=1, who="ben")
     with make(tmp_path / "a", labels={0: 0, 1: 1, 2: 2}) as loop:
         assert loop.pool.labelled() == ([0, 1, 2], [0, 2, 2])
+    with pytest.warns(SettingWarning, match=r"says 0 of sample 2, .* 2, which stays: to"):
+        make(tmp_path / "a", labels={0: 0, 1: 1, 2: 0, 3: 0}).close()
+    assert steepest.Pool.replay(tmp_path / "a" / "labels.jsonl").labelled()[1] == [0, 2, 2, 0]
 
 
 def test_a_folder_has_one_loop_and_one_process_at_a_time(tmp_path):
@@ -126,6 +129,29 @@ def test_a_folder_has_one_loop_and_one_process_at_a_time(tmp_path):
     (tmp_path / "a" / "rounds.jsonl").write_text("")
     with pytest.raises(RunFolderError, match=r"no labels\.jsonl"):
         make(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("rounds.jsonl", []),
+        ("rounds.jsonl", [1, 2]),
+        ("rounds.jsonl", [0, 0, 1, 2]),
+        ("labels.jsonl", [0]),
+        ("labels.jsonl", [0, 1, 2, 3, 4]),
+    ],
+)
+def test_a_journal_that_lacks_what_the_other_tells_of_is_refused(tmp_path, name, kept):
+    with make(tmp_path / "a") as loop:
+        loop.run(3, 5)
+    path = tmp_path / "a" / name
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[i] for i in kept))
+    for _ in range(2):  # The second shows that the first let go of the folder.
+        with pytest.raises(RunFolderError, match=rf"lines of {name} are missing or twice"):
+            make(tmp_path / "a")
+    path.write_bytes(b"".join(lines))
+    make(tmp_path / "a").close()
 
 
 def test_the_files_of_a_folder_are_as_documented(tmp_path):

@@ -7,30 +7,13 @@ import gc
 import pytest
 import torch
 from model_state import same, snapshot
+from thinned import all_draws, images, settled
 from torch import nn
 
 from steepest.errors import ModelError
 from steepest.models import build, draws, extract_features
 from steepest.models.draws import dropout_draws
 from steepest.seeds import generator
-
-
-def images(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def all_draws(model, x, count=4, seed=5):
-    return torch.stack(list(dropout_draws(model, x, count, seed)))
-
-
-def settled(model):
-    """Give normalisation statistics that are not 0 and 1."""
-    torch.manual_seed(2)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.running_mean.normal_()
-            module.running_var.uniform_(0.5, 2)
-    return model.double().eval()
 
 
 def test_a_draw_is_the_model_with_masked_features():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from thinned import all_draws, images, settled
 from torch import nn
 from torch.nn.utils import parametrizations
 
@@ -13,24 +14,6 @@ from steepest.models.dropout import Rates
 from steepest.models.small_cnn import SmallCnn
 from steepest.models.tail import Watch
 from steepest.seeds import generator
-
-
-def images(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def all_draws(model, x, count=4, seed=5):
-    return torch.stack(list(dropout_draws(model, x, count, seed)))
-
-
-def settled(model):
-    """Give normalisation statistics that are not 0 and 1."""
-    torch.manual_seed(2)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.running_mean.normal_()
-            module.running_var.uniform_(0.5, 2)
-    return model.double().eval()
 
 
 class Slow(nn.Module):

@@ -114,12 +114,22 @@ def test_a_header_of_another_kind_or_version_is_an_error_naming_the_file(header,
         assert kept.value.args
 
 
-@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n", b'{"entry":"pool","ver'])
-def test_a_file_that_is_no_pool_is_left_untouched(content, tmp_path):
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        (b"", "is empty.* restore it from a copy; an experiment's run"),
+        (b"\x89PNG\r\n\x1a\n", "check the name"),
+        (b'{"entry":"pool","ver', "restore the file"),
+        (b'{"entry":"query","ids":[0]}\n', "restore the file"),
+        (b'{"entry":"pool","version":1,"ids":{"range":3},"crc":"0"}\n', "restore the file"),
+    ],
+)
+def test_a_file_that_is_no_pool_is_left_untouched(content, remedy, tmp_path):
     path = tmp_path / "photo.png"
     path.write_bytes(content)
-    with pytest.raises(JournalError, match="does not start with a pool's header"):
-        Pool.open(path)
+    for read in (Pool.open, Pool.replay):
+        with pytest.raises(JournalError, match=remedy):
+            read(path)
     assert path.read_bytes() == content
     assert not path.with_name("photo.png.dropped").exists()
 

@@ -44,7 +44,7 @@ def run(work):
 def test_labelled_sets_grow_by_what_was_selected(work, run):
     sets = [work.labelled(run, cycle) for cycle in range(3)]
     assert [len(s) for s in sets] == [20, 30, 40]
-    assert sets[1] == [*sets[0], *work.selected(run, 0)]
+    assert sets[1] == [*sets[0], *run.records[0].selected]
     assert work.labelled(run, -1) == sets[2]
     assert len(set(sets[2])) == 40
 
@@ -53,7 +53,7 @@ def test_candidates_are_those_that_the_loop_chose_from(work, run):
     for cycle in range(2):
         candidates = work.candidates(run, cycle)
         assert len(candidates) == 40
-        assert set(work.selected(run, cycle)) <= set(candidates)
+        assert set(run.records[cycle].selected) <= set(candidates)
         assert not set(candidates) & set(work.labelled(run, cycle))
 
 

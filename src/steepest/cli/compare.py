@@ -26,7 +26,7 @@ from steepest.errors import FailedRunsError, UnknownNameError
 from steepest.experiment.compare import run_missing
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.metric_choice import check_metric
-from steepest.experiment.plan import read_plan, run_plan
+from steepest.experiment.plan import read_plan
 from steepest.progress import show_progress
 
 NAME = "compare"
@@ -89,61 +89,42 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     _check_usage(arguments)
     deadline_of(arguments)  # Refuses what is no time, for a mere list as well.
-    return _one(arguments) if arguments.plan is None else _many(arguments)
-
-
-def _one(arguments: argparse.Namespace) -> int:
-    seeds = seeds_of(_SEEDS if arguments.seeds is None else arguments.seeds)
-    comparing = Comparing(config_of(arguments), [arguments.strategies], seeds, arguments.out)
-    _check_baseline(arguments.baseline, [comparing])
-    check_metric(arguments.metric, [comparing.config.task.name])
+    comparisons = _comparisons(arguments)
+    _check_baseline(arguments.baseline, comparisons)
+    check_metric(arguments.metric, [comparing.config.task.name for comparing in comparisons])
     if arguments.only_list:
-        comparing.check()
-        show_runs([comparing], named=False)
-        return 0
-    return _showing(
-        lambda: run_missing(
-            [comparing],
-            progress=show_progress(enabled=not arguments.quiet),
-            jobs=arguments.jobs,
-            deadline=deadline_of(arguments),
-            command=arguments.command_line,
-        ),
-        lambda: show_outcome(
-            arguments.out,
-            report=arguments.report,
-            baseline=arguments.baseline,
-            metric=arguments.metric,
-        ),
-    )
-
-
-def _many(arguments: argparse.Namespace) -> int:
-    plan = read_plan(arguments.plan)
-    groups = [group.below(arguments.out) for group in plan.groups]
-    _check_baseline(arguments.baseline, groups)
-    check_metric(arguments.metric, [comparing.config.task.name for comparing in groups])
-    if arguments.only_list:
-        for comparing in groups:
+        for comparing in comparisons:
             comparing.check()
-        show_runs(groups, named=True)
+        show_runs(comparisons, named=arguments.plan is not None)
         return 0
-    return _showing(
-        lambda: run_plan(
-            plan,
-            arguments.out,
+
+    def run() -> None:
+        run_missing(
+            comparisons,
             progress=show_progress(enabled=not arguments.quiet),
             jobs=arguments.jobs,
             deadline=deadline_of(arguments),
             command=arguments.command_line,
-        ),
-        lambda: show_groups(
-            groups, report=arguments.report, baseline=arguments.baseline, metric=arguments.metric
-        ),
-    )
+        )
+
+    def show() -> None:
+        how = {name: getattr(arguments, name) for name in ("report", "baseline", "metric")}
+        if arguments.plan is None:
+            show_outcome(arguments.out, **how)
+        else:
+            show_groups(comparisons, **how)
+
+    return _showing(run, show)
 
 
-def _showing(run: Callable[[], object], show: Callable[[], object]) -> int:
+def _comparisons(arguments: argparse.Namespace) -> list[Comparing]:
+    if arguments.plan is not None:
+        return read_plan(arguments.plan).below(arguments.out)
+    seeds = seeds_of(_SEEDS if arguments.seeds is None else arguments.seeds)
+    return [Comparing(config_of(arguments), [arguments.strategies], seeds, arguments.out)]
+
+
+def _showing(run: Callable[[], None], show: Callable[[], None]) -> int:
     """Run, show what came out even if some runs failed, and say at last which.
 
     Returns:

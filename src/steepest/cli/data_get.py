@@ -13,6 +13,7 @@ from steepest.datasets.catalogue import CATALOGUE, find_holding
 from steepest.datasets.holding import Holding
 from steepest.download import Effort, Obtained, Patience, obtain
 from steepest.errors import InputError
+from steepest.files import expand_home
 from steepest.progress import show_progress
 
 NAME = "get"
@@ -51,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if not holding.layouts:
         print(f"{holding.name} is {holding.source}: there is nothing to get")
         return 0
-    root = data_root() if arguments.to is None else arguments.to.expanduser()
+    root = data_root() if arguments.to is None else expand_home(arguments.to)
     if root is None:
         raise InputError(f"there is no data folder; set {DATA_VARIABLE}, or give one with --to DIR")
     progress = show_progress(enabled=not arguments.quiet)

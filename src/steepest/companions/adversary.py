@@ -16,6 +16,7 @@ from steepest.companions.pool_images import PoolImages, Scaling, fit_scaling
 from steepest.errors import InputError, SettingWarning
 from steepest.gradnorm.inputs import Inputs
 from steepest.seeds import derive
+from steepest.strategies.base import Strategy
 from steepest.strategies.view import PoolView
 from steepest.training.scope import own_randomness
 
@@ -24,6 +25,12 @@ _COLLAPSED_NATS_EACH = 0.03
 """A code that says less of its image, in all or by each of its numbers, says nothing."""
 
 _LOOKED_AT = 256
+
+_LEAST = {
+    "beta": 0, "adversary": 0, "iterations": 1, "epochs": 1, "batch_size": 1, "lr": 0,
+    "generator_steps": 1, "image_size": 4, "width": 1,
+}  # fmt: skip
+"""The smallest value of each option that all adversaries have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,19 +123,20 @@ def iterations_for(pool: PoolView, epochs: int, batch_size: int, name: str) -> i
     return max(1, epochs * (len(labelled_of(pool, name)) + len(pool)) // batch_size)
 
 
-def check_at_least(name: str, **bounds: tuple[float | None, float]) -> None:
+def check_options(strategy: Strategy, **least: float) -> None:
     """Refuse options below a bound.
 
     Args:
-        name: The strategy's.
-        bounds: Value and smallest value of each option; None passes.
+        strategy: Whose options; one that is None passes.
+        least: Smallest values of options that not every adversary has.
 
     Raises:
         InputError: Naming the option.
     """
-    for option, (value, least) in bounds.items():
-        if value is not None and not value >= least:
-            raise InputError(f"{name}: {option} must be {least:g} or more, not {value}")
+    for option, bound in (least | _LEAST).items():
+        value = getattr(strategy, option)
+        if value is not None and not value >= bound:
+            raise InputError(f"{strategy.name}: {option} must be {bound:g} or more, not {value}")
 
 
 def _warn_if_collapsed(made: Adversary, name: str) -> None:

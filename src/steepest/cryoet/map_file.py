@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import torch
 from torch import Tensor
 
 from steepest.errors import DataError
-from steepest.files import SCRATCH_PREFIX
+from steepest.files import replacing
 
 
 def open_or_make(path: Path, shape: Sequence[int], parts: Iterable[Tensor]) -> Tensor:
@@ -57,18 +55,8 @@ def _map(path: Path, shape: tuple[int, ...]) -> Tensor | None:
 
 
 def _write(path: Path, shape: tuple[int, ...], parts: Iterable[Tensor]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=SCRATCH_PREFIX, delete=False) as file:
-        scratch = Path(file.name)
-        try:
-            header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            for part in parts:
-                file.write(part.cpu().contiguous().numpy().tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-            scratch.chmod(0o644)
-            scratch.replace(path)
-        except BaseException:
-            scratch.unlink(missing_ok=True)
-            raise
+    with replacing(path) as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in parts:
+            file.write(part.cpu().contiguous().numpy().tobytes())

@@ -16,6 +16,7 @@ from torch import Tensor
 from steepest.datasets.sealed import Labels, SealedLabels, check_kind, fits
 from steepest.datasets.streamed import Streamed
 from steepest.errors import DataError
+from steepest.files import expand_home
 from steepest.keyword_options import convert_options
 from steepest.registry import Registry
 
@@ -37,7 +38,7 @@ DATA_VARIABLE = "STEEPEST_DATA"
 def data_root() -> Path | None:
     """Return the folder of data sets; None if the environment names none."""
     named = os.environ.get(DATA_VARIABLE)
-    return Path(named).expanduser() if named else None
+    return expand_home(named) if named else None
 
 
 Images = Tensor | Streamed
@@ -89,6 +90,10 @@ class ImageSet:
         sizes = len(self.mean) == len(self.std) == channels
         if not sizes or not all(map(math.isfinite, self.mean)) or not _are_positive(self.std):
             raise DataError(f"{self.name}: mean and std need {channels} values each, std above 0")
+        if train.dtype == torch.uint8 and max(self.mean) > 1:
+            raise DataError(
+                f"{self.name}: mean and std of bytes are on the 0..1 scale: divide them by 255"
+            )
 
     def __repr__(self) -> str:
         train, test = list(self.train_images.shape), list(self.test_images.shape)

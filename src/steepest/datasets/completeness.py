@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from steepest.datasets.base import DATA_VARIABLE
+from steepest.datasets.base import DATA_VARIABLE, data_root
 from steepest.errors import DataError, UnknownNameError
 
 
@@ -25,11 +25,22 @@ def describe_remedy(name: str, holds: str) -> str:
     return f"{get}, or set {DATA_VARIABLE} to the folder that holds {holds}"
 
 
+def describe_first_step() -> str:
+    """Return the words before "run `steepest data get`" that name what it needs, if anything."""
+    return f"set {DATA_VARIABLE} to a folder for data sets and " if data_root() is None else ""
+
+
+class _NoFolderError(DataError):
+    """Nobody says where data sets are."""
+
+
 @contextmanager
 def remedy_added(remedy: str) -> Iterator[None]:
     """Add the remedy to every ``DataError`` that is raised inside."""
     try:
         yield
+    except _NoFolderError as error:
+        raise DataError(f"{error}; {describe_first_step()}{remedy}") from error
     except DataError as error:
         raise DataError(f"{error}; {remedy}") from error
 
@@ -41,7 +52,7 @@ def need_root(root: Path | None, title: str) -> Path:
         DataError: If none is known.
     """
     if root is None:
-        raise DataError(f"{title} is not in the package")
+        raise _NoFolderError(f"{title} is not in the package")
     return root
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,10 +19,13 @@ from steepest.datasets.pixels import check_image
 from steepest.datasets.sealed import SealedLabels
 from steepest.datasets.streamed import Streamed, choose_workers
 from steepest.errors import DataError, InputError
+from steepest.files import expand_home
 from steepest.seeds import keyed_uniform
 
 _SUFFIXES = tuple(sorted(SUFFIXES))
 _TEST_FOLDERS = ("test", "val")
+_TRAIN_WORDS = frozenset({"train", "training"})
+_TEST_WORDS = frozenset({"test", "testing", "val", "valid", "validation"})
 _LAYOUT = "give FOLDER/<class>/<image>, or FOLDER/train/<class>/<image> and FOLDER/test/<class>/…"
 _NAMED_IN_ERROR = 3
 
@@ -108,7 +112,7 @@ def _check_options(
 
 
 def _find(path: str, root: Path | None) -> Path:
-    given = Path(path).expanduser()
+    given = expand_home(path)
     if given.is_dir():
         return given
     if root is not None and (root / given).is_dir():
@@ -120,11 +124,13 @@ def _find(path: str, root: Path | None) -> Path:
 def _split(place: Path, test_share: float, seed: int) -> tuple[list[str], _Part, _Part]:
     """Return the classes, the training files and the test files."""
     inside = list_folders(place)
-    if "train" in inside:
+    # A class may be called so as well: that of railways has images in it, not folders.
+    if "train" in inside and list_folders(place / "train"):
         name = next((name for name in _TEST_FOLDERS if name in inside), None)
         if name is None:
             raise DataError(f"{place}: train is there, but neither test nor val; {_LAYOUT}")
         return _read_split(place / "train", place / name)
+    _refuse_parts(place, inside)
     files = list_files(place, inside, _SUFFIXES)
     _check_classes(place, files)
     in_test = _draw_test(files, test_share, seed)
@@ -133,6 +139,25 @@ def _split(place: Path, test_share: float, seed: int) -> tuple[list[str], _Part,
     numbers = np.arange(len(inside))
     train, test = (_Part(files, np.flatnonzero(part), numbers) for part in (~in_test, in_test))
     return inside, train, test
+
+
+def _refuse_parts(place: Path, folders: Sequence[str]) -> None:
+    """Refuse parts of other names than ours, which would be taken for classes."""
+    train, test = (
+        next((name for name in folders if _is_part(place / name, words)), None)
+        for words in (_TRAIN_WORDS, _TEST_WORDS)
+    )
+    if train is not None and test is not None:
+        raise DataError(
+            f"{place}: {train} and {test} look like parts of the data, not like classes; call them "
+            "train and test"
+        )
+
+
+def _is_part(folder: Path, words: frozenset[str]) -> bool:
+    """Say whether a folder is called so, or has such a word in its name and folders in it."""
+    found = set(re.findall(r"[a-z]+", folder.name.lower()))
+    return bool(found & words) and (found <= words or bool(list_folders(folder)))
 
 
 def _read_split(train: Path, test: Path) -> tuple[list[str], _Part, _Part]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from steepest.datasets.file_table import FileTable
-from steepest.datasets.pixels import explain_damage, refuse_wide_pixels, to_eight_bits
+from steepest.datasets.pixels import explain_damage, refuse_wide_pixels, to_eight_bits, upright_size
 from steepest.errors import DataError, InputError, SteepestError
 
 if TYPE_CHECKING:  # Pillow is imported by the first image
@@ -30,8 +30,6 @@ _AREAS = (0.08, 1.0)
 _RATIOS = (3 / 4, 4 / 3)
 _REDUCING_GAP = 3.0
 """How much larger than wanted an image stays after quick reduction; more cannot be told apart."""
-_ORIENTATION = 0x0112
-_TURNED = range(5, 9)
 
 
 class ViewReader:
@@ -65,7 +63,7 @@ class ViewReader:
         """
         path = self._files.path(row)
         with decoding(path), _open(path) as image:
-            width, height = _upright_size(image)
+            width, height = upright_size(image, image.getexif())
             if draw is None:
                 box, mirrored = centre_box(width, height, self._size, self._shorter), False
             else:
@@ -115,7 +113,7 @@ def see(image: Image.Image, box: Box, size: int, *, mirrored: bool = False) -> T
     from PIL import Image, ImageOps
 
     refuse_wide_pixels(image)
-    width, height = _upright_size(image)
+    width, height = upright_size(image, image.getexif())
     shrink = size * _REDUCING_GAP / min(box[2] - box[0], box[3] - box[1])
     # JPEG files can be decoded at a half, a quarter or an eighth at a fraction of the cost.
     image.draft(None, (math.ceil(image.width * shrink), math.ceil(image.height * shrink)))
@@ -167,8 +165,3 @@ def _open(path: Path) -> Image.Image:
     from PIL import Image
 
     return Image.open(path)
-
-
-def _upright_size(image: Image.Image) -> tuple[int, int]:
-    turned = image.getexif().get(_ORIENTATION) in _TURNED
-    return (image.height, image.width) if turned else (image.width, image.height)

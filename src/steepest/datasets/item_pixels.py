@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from steepest.datasets.image_view import centre_box, see
-from steepest.datasets.pixels import to_eight_bits
+from steepest.datasets.pixels import refuse_wide_pixels, to_eight_bits
 from steepest.datasets.scene import IGNORED
 from steepest.errors import DataError, SteepestError, in_one_line
 from steepest.seeds import derive
@@ -119,6 +119,15 @@ def count_channels(image: Given) -> int:
     return int(to_pixels(image, 0, None).shape[0])
 
 
+def holds_wide_numbers(image: Given) -> bool:
+    """Say whether an array or tensor holds whole numbers that are not bytes."""
+    if isinstance(image, np.ndarray):
+        return image.dtype.kind in "iu" and image.dtype != np.uint8
+    if not isinstance(image, Tensor) or image.dtype in (torch.uint8, torch.bool):
+        return False
+    return not image.is_floating_point()
+
+
 def to_pixels(image: Given, channels: int, size: int | None) -> Tensor:
     """Return an image as uint8 or float32 [C, ...].
 
@@ -155,8 +164,12 @@ def _is_pillow(image: Given) -> bool:
 def _from_pillow(image: Image.Image, channels: int, size: int | None) -> Tensor:
     from PIL import ImageOps
 
-    if image.mode == "F":
-        raise DataError("an image has floating-point pixels: hand it out as an array or a tensor")
+    try:
+        refuse_wide_pixels(image)
+    except ValueError as error:
+        raise DataError(
+            f"an image has {error}: hand it out as a tensor of floats, such as 0..1"
+        ) from error
     image = to_eight_bits(ImageOps.exif_transpose(image))
     if size is not None:
         return see(image, centre_box(image.width, image.height, size, size), size)[:channels]

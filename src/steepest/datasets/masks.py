@@ -16,6 +16,7 @@ from steepest.datasets.scene import IGNORED, NO_LABEL, MapReader, SceneFiles, Sc
 from steepest.datasets.sealed import SealedLabels
 from steepest.datasets.streamed import Streamed, choose_workers
 from steepest.errors import DataError, InputError
+from steepest.files import expand_home
 from steepest.seeds import keyed_uniform
 
 _IMAGES, _MASKS = "images", "masks"
@@ -116,7 +117,7 @@ def _stem(images: FileTable, row: int) -> str:
 
 
 def _find(path: str, root: Path | None) -> Path:
-    given = Path(path).expanduser()
+    given = expand_home(path)
     places = [given] if root is None else [given, root / given]
     found = next((place for place in places if place.is_dir()), None)
     if found is None:

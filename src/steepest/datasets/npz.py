@@ -11,6 +11,7 @@ import numpy.typing as npt
 from steepest.datasets.arrays import from_arrays
 from steepest.datasets.base import DATASETS, ImageSet
 from steepest.errors import DataError, NonFiniteError
+from steepest.files import expand_home
 
 _NEEDED = ("train_images", "train_labels")
 _TEST = ("test_images", "test_labels")
@@ -67,7 +68,7 @@ def npz(
 
 
 def _find(root: Path | None, path: str) -> Path:
-    given = Path(path).expanduser()
+    given = expand_home(path)
     for file in [given] if root is None else [given, root / given]:
         if file.is_file():
             return file
@@ -83,6 +84,13 @@ def _read(file: Path) -> dict[str, npt.NDArray[Any]]:
                     return _take(stored, file)
     except DataError:
         raise
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read ({error.strerror or error})") from error
+    except MemoryError as error:
+        raise DataError(
+            f"{file}: does not fit into memory; save fewer samples, or give arrays mapped from "
+            "disk to from_arrays"
+        ) from error
     except Exception as error:  # damaged bytes make zip and numpy raise almost anything
         raise DataError(f"{file}: not an npz file, or damaged; save it again") from error
     raise DataError(f"{file}: a single array; save several with numpy.savez")
@@ -116,4 +124,7 @@ def _to_names(classes: npt.NDArray[Any] | None) -> tuple[str, ...] | None:
         return None
     if classes.ndim != 1:
         raise DataError(f"classes are {list(classes.shape)}; give one name each [K]")
-    return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in classes.tolist())
+    try:
+        return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in classes.tolist())
+    except UnicodeDecodeError as error:
+        raise DataError("classes are not text in UTF-8; save text instead of bytes") from error

@@ -14,18 +14,25 @@ from steepest.errors import DataError, first_line
 if TYPE_CHECKING:  # Pillow is imported by the first image
     from PIL import Image
 
+ORIENTATION = 0x0112
+"""The note of a camera on how it was held: 1 if upright, 5 to 8 if on a side."""
+
+_SIDEWAYS = range(5, 9)
+_WIDTH, _HEIGHT = 0x0100, 0x0101
+
 
 def check_image(path: Path) -> tuple[int, int] | str:
     """Look at an image's header without decoding it.
 
     Returns:
-        Its (height, width), or the reason why it cannot be used.
+        Its (height, width) once it is upright, or the reason why it cannot be used.
     """
     from PIL import Image
 
     try:
         with Image.open(path) as image:
-            width, height = image.size
+            # The method of PNG files would decode the whole image first.
+            width, height = upright_size(image, Image.Image.getexif(image))
             refuse_wide_pixels(image)
             image.verify()
     except Exception as error:  # noqa: BLE001 - decoders raise almost anything on damaged bytes
@@ -56,6 +63,14 @@ def read_pixels(path: Path, channels: int, size: tuple[int, int] | None) -> Tens
             f"{path}: cannot be read ({explain_damage(error)}); restore the file or remove it"
         ) from error
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous().float() / 255
+
+
+def upright_size(image: Image.Image, exif: Image.Exif) -> tuple[int, int]:
+    """Return (width, height) that an image, as opened, has once it is upright."""
+    # What Pillow says of a TIFF file is turned already in some of its releases.
+    tags = getattr(image, "tag_v2", None)
+    width, height = image.size if tags is None else (tags[_WIDTH], tags[_HEIGHT])
+    return (height, width) if exif.get(ORIENTATION) in _SIDEWAYS else (width, height)
 
 
 def refuse_wide_pixels(image: Image.Image) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,11 @@ from torch import Tensor
 
 from steepest.datasets.file_table import FileTable
 from steepest.datasets.image_view import decoding
-from steepest.datasets.pixels import refuse_wide_pixels, to_eight_bits
+from steepest.datasets.pixels import ORIENTATION, refuse_wide_pixels, to_eight_bits
 from steepest.errors import DataError
+
+if TYPE_CHECKING:  # Pillow is imported by the first image
+    from PIL import Image
 
 IGNORED = 255
 """The label of a pixel that does not count."""
@@ -54,14 +57,14 @@ class SceneFiles:
         return Path(self.maps, stem + self.map_ends[self.kinds[row]])
 
 
-class SceneReader:
-    """Reads images, uint8 [3, H, W].
+class _Cutting:
+    """What both readers are told.
 
     Args:
         files: Images and maps.
-        whole: Height and width of an image that is not cut.
+        whole: Height and width of what is not cut.
         crop: The side of the square that is cut out: of the centre, or at random when augmented,
-            and then half of them mirrored. None leaves images whole.
+            and then half of them mirrored. None leaves all whole.
     """
 
     def __init__(self, files: SceneFiles, whole: tuple[int, int], crop: int | None) -> None:
@@ -69,6 +72,10 @@ class SceneReader:
         self._files = files
         self._whole = whole
         self._crop = crop
+
+
+class SceneReader(_Cutting):
+    """Reads images, uint8 [3, H, W]."""
 
     def __call__(self, row: int, draw: Tensor | None) -> Tensor:
         """Read one image.
@@ -85,6 +92,7 @@ class SceneReader:
         path = self._files.images.path(row)
         with decoding(path), Image.open(path) as image:
             refuse_wide_pixels(image)
+            _refuse_turned(path, image)
             pixels = np.asarray(to_eight_bits(image).convert("RGB"))
         if self._crop is None:
             _check_size(path, pixels.shape[:2], self._whole)
@@ -93,20 +101,8 @@ class SceneReader:
         return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
 
 
-class MapReader:
-    """Reads label maps, uint8 [H, W], just as ``SceneReader`` reads their images.
-
-    Args:
-        files: Images and maps.
-        whole: Height and width of a map that is not cut.
-        crop: The side of the square that is cut out; None leaves maps whole.
-    """
-
-    def __init__(self, files: SceneFiles, whole: tuple[int, int], crop: int | None) -> None:
-        self.draws = 0 if crop is None else 3
-        self._files = files
-        self._whole = whole
-        self._crop = crop
+class MapReader(_Cutting):
+    """Reads label maps, uint8 [H, W], just as ``SceneReader`` reads their images."""
 
     def __call__(self, row: int, draw: Tensor | None) -> Tensor:
         """Read one label map.
@@ -178,6 +174,16 @@ def cut(
         mirrored = bool(draw[2] < 0.5)
     square = pixels[top : top + side, left : left + side]
     return square[:, ::-1] if mirrored else square
+
+
+def _refuse_turned(path: Path, image: Image.Image) -> None:
+    """Refuse an image that may lie otherwise than its map, as sizes do not tell."""
+    noted = image.getexif().get(ORIENTATION, 1)
+    if noted in range(2, 5) or (noted in range(5, 9) and image.width == image.height):
+        raise DataError(
+            f"{path}: its camera noted that it is to be turned, and whether its label map is "
+            "cannot be told; save it upright, without such a note"
+        )
 
 
 def _check_size(path: Path, found: tuple[int, ...], wanted: tuple[int, int]) -> None:

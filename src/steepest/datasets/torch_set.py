@@ -16,6 +16,7 @@ from steepest.datasets.item_pixels import (
     ItemReader,
     Items,
     count_channels,
+    holds_wide_numbers,
     read_item,
     to_map,
     to_pixels,
@@ -77,7 +78,7 @@ def from_torch(
     _check_options(train, plain, test, task, size)
     count = _choose_workers((train, plain, test), workers)
     images, test_images = (
-        _images(items, pool, draws, size, count)
+        _images(items, pool, draws, size, count, scaled=mean is not None and std is not None)
         for items, pool, draws in ((train, plain, 1), (test, test, 0))
     )
     if task == _SEGMENTATION:
@@ -167,8 +168,15 @@ def _choose_workers(items: tuple[Items, ...], workers: int | None) -> int:
     return count if workers is not None or not count or can_be_sent(items) else 0
 
 
-def _images(items: Items, plain: Items, draws: int, size: int | None, workers: int) -> Streamed:
+def _images(
+    items: Items, plain: Items, draws: int, size: int | None, workers: int, *, scaled: bool
+) -> Streamed:
     image, _ = read_item(plain, 0)
+    if not scaled and holds_wide_numbers(image):
+        raise DataError(
+            f"images are {image.dtype}, and it is not known what white is: give bytes 0..255 "
+            "(uint8) or floats, such as 0..1, or else mean and std"
+        )
     channels = count_channels(image)
     first = to_pixels(image, channels, size)
     reader = ItemReader(items, plain, draws=draws, channels=channels, size=size)

@@ -10,6 +10,7 @@ from steepest.download.effort import Effort
 from steepest.download.official import find_fault, place_of, unpack_official
 from steepest.download.place import place
 from steepest.errors import DataError
+from steepest.files import expand_home
 
 
 def bring_in(holding: Holding, source: Path, root: Path, effort: Effort) -> None:
@@ -24,7 +25,12 @@ def bring_in(holding: Holding, source: Path, root: Path, effort: Effort) -> None
     Raises:
         DataError: If it is not the data set, is damaged, or the disk is full.
     """
-    source = source.expanduser().resolve()
+    try:
+        source = expand_home(source).resolve()
+    except (OSError, RuntimeError) as error:
+        raise DataError(
+            f"{source}: a link that leads nowhere; give the files themselves"
+        ) from error
     if source.is_file():
         _bring_in_file(_recognise(holding, source), source, root, effort)
     elif source.is_dir():

@@ -14,7 +14,7 @@ from steepest.download.disk import check_room, explain_write_error, format_bytes
 from steepest.download.megabytes import count_megabytes
 from steepest.download.part import PartFile
 from steepest.download.retry import Patience
-from steepest.download.web import check_url, length_of, open_url, range_of, version_of
+from steepest.download.web import check_url, length_of, open_url, proxy_of, range_of, version_of
 from steepest.errors import DataError, first_line
 from steepest.progress import Progress, SilentProgress
 
@@ -179,7 +179,9 @@ def _receive(part: PartFile, job: Download) -> None:
                 f"{job.url}: the server's certificate is not valid ({reason.verify_message}); "
                 f"{_ELSEWHERE}"
             ) from error
-        raise _AgainError(f"the connection failed ({first_line(reason)})") from error
+        proxy = proxy_of(job.url)
+        through = f" through the proxy {proxy}" if proxy else ""
+        raise _AgainError(f"the connection{through} failed ({first_line(reason)})") from error
 
 
 def _match(response: HTTPResponse, part: PartFile, job: Download) -> int | None:

@@ -17,9 +17,10 @@ from steepest.download.official import (
     remove_file,
     unpack_official,
 )
+from steepest.download.web import check_url
 from steepest.errors import DataError, InputError, RunFolderError
 from steepest.files import SCRATCH_PREFIX
-from steepest.pool.lock import FileLock
+from steepest.pool.lock import FileLock, InUseError
 
 
 @dataclass(frozen=True)
@@ -62,23 +63,34 @@ def obtain(
     if not holding.layouts:
         return Obtained((), new=False)
     effort = effort or Effort()
-    with _lock(holding, root):
+    try:
+        lock = _lock(holding, root)
+    except InUseError:
+        raise
+    except RunFolderError:
+        # Nothing can be added there, as to a disk for reading alone, and nothing may be missing.
+        if not _is_whole(holding, root, effort):
+            raise
+        return _describe(holding, root, new=False)
+    with lock:
         if _is_whole(holding, root, effort):
             return _describe(holding, root, new=False)
+        read = [path for layout in holding.layouts if not layout.options for path in layout.paths]
+        begun = any((root / path).is_dir() for path in read)
         if source is not None:
             bring_in(holding, source, root, effort)
         else:
             _download(holding, root, url, effort)
+        if begun:  # What was there is kept, and nobody has looked into it.
+            _is_whole(holding, root, effort)
         return _describe(holding, root, new=True)
 
 
 def _lock(holding: Holding, root: Path) -> FileLock:
     try:
         return FileLock(root / f"{SCRATCH_PREFIX}{holding.name}")
-    except RunFolderError as error:
-        if error.__cause__ is not None:  # not held by anyone: the folder cannot be used
-            raise
-        raise RunFolderError(
+    except InUseError as error:
+        raise InUseError(
             f"{root}: another process is getting {holding.name} there; wait until it is done"
         ) from error
 
@@ -101,8 +113,10 @@ def _is_whole(holding: Holding, root: Path, effort: Effort) -> bool:
     try:
         load(holding.name, root)
     except DataError as error:
+        # Its usual remedy is the command that is running.
+        fault = error.__cause__ if isinstance(error.__cause__, DataError) else error
         raise DataError(
-            f"{error}; {root / layout.paths[0]} is in the way: move it elsewhere and run the same "
+            f"{fault}; {root / layout.paths[0]} is in the way: move it elsewhere and run the same "
             "command again"
         ) from error
     return True
@@ -121,6 +135,8 @@ def _is_official(file: OfficialFile, path: Path, effort: Effort) -> bool:
 def _download(holding: Holding, root: Path, url: str | None, effort: Effort) -> None:
     if url is None and not all(file.url for file in holding.files):
         raise DataError(explain_by_hand(holding))
+    if url is not None:
+        check_url(url)
     if url is not None and not url.endswith("/") and len(holding.files) > 1:
         names = " and ".join(file.name for file in holding.files)
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from steepest.files import SCRATCH_PREFIX
 from steepest.progress import Progress, SilentProgress
 
 _CHUNK_BYTES = 1 << 20
+_REFUSED = "refused: remove it and get it from elsewhere"
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class _Writer:
                 yield from self._write_file(member, path)
                 self.files += 1
             else:
-                raise DataError(f"{self._archive}: {member.name} is a {member.kind}; refused")
+                raise DataError(f"{self._archive}: {member.name} is a {member.kind}; {_REFUSED}")
 
     def _place(self, member: Member, folder: str) -> Path | None:
         """Return where a member goes, None if it is not wanted."""
@@ -127,7 +129,7 @@ class _Writer:
         parts = PurePosixPath(name).parts
         odd = name.startswith("/") or ".." in parts or "\\" in name or "\0" in name
         if odd or (parts and ":" in parts[0]):
-            raise DataError(f"{self._archive}: {name!r} leads out of the folder; refused")
+            raise DataError(f"{self._archive}: {name!r} leads out of the folder; {_REFUSED}")
         start = PurePosixPath(folder).parts
         if parts[: len(start)] != start or len(parts) == len(start):
             return None
@@ -140,13 +142,15 @@ class _Writer:
 
     def _write_file(self, member: Member, path: Path) -> Iterator[int]:
         make_folder(path.parent)
+        if os.path.lexists(path):
+            raise DataError(f"{self._archive}: {member.name} is in it twice; {_REFUSED}")
         with member.open() as source, create_file(path) as file:
             while chunk := source.read(_CHUNK_BYTES):
                 self._done_bytes += len(chunk)
                 if self._done_bytes > self._allowed_bytes:
                     raise DataError(
                         f"{self._archive}: unpacks to more than "
-                        f"{format_bytes(self._allowed_bytes)}; refused"
+                        f"{format_bytes(self._allowed_bytes)}; {_REFUSED}"
                     )
                 write_bytes(path, file, chunk)
                 yield len(chunk)

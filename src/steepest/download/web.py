@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import string
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from http.client import HTTPMessage, HTTPResponse
 from typing import IO, cast
 
-from steepest.errors import DataError, InputError
+from steepest.errors import DataError, InputError, first_line
 from steepest.version import __version__
 
 _SCHEMES = ("http", "https")
@@ -27,6 +28,11 @@ def check_url(url: str) -> None:
         usable = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
+    if usable and parts.username is not None:  # not shown: it may be a password
+        raise InputError(
+            f"an address of {parts.hostname} that names a user cannot be downloaded; fetch the "
+            "file by hand and give it with --from"
+        )
     if not usable or any(ord(sign) <= ord(" ") for sign in url):
         raise InputError(f"{url!r} cannot be downloaded; give an address with http:// or https://")
 
@@ -35,13 +41,31 @@ def open_url(url: str, headers: Mapping[str, str], timeout_seconds: float) -> HT
     """Ask for a file and return the answer, its body unread.
 
     Raises:
-        DataError: If the server sends us to anything but http or https.
+        DataError: If the address, or the one that the server sends us to, is none of the web.
         OSError: As ``urllib`` raises it: refused, dropped, timed out, or an error status.
         HTTPException: If the answer is not HTTP.
     """
     asked = {"Accept-Encoding": "identity", "User-Agent": f"steepest/{__version__}", **headers}
-    request = urllib.request.Request(url, headers=asked)  # noqa: S310 - see check_url and _Redirects
-    return cast(HTTPResponse, make_opener(_Redirects()).open(request, timeout=timeout_seconds))
+    written = urllib.parse.quote(url, safe=string.punctuation)  # as browsers copy it, or not
+    request = urllib.request.Request(written, headers=asked)  # noqa: S310 - see check_url and _Redirects
+    try:
+        return cast(HTTPResponse, make_opener(_Redirects()).open(request, timeout=timeout_seconds))
+    except OSError:
+        raise
+    except ValueError as error:
+        raise DataError(
+            f"{url}: the address, or where it redirects to, cannot be asked ({first_line(error)}); "
+            "give another address with --url"
+        ) from error
+
+
+def proxy_of(url: str) -> str:
+    """Return the proxy that an address is asked through, without its password; empty if none is."""
+    parts = urllib.parse.urlsplit(url)
+    proxy = urllib.request.getproxies().get(parts.scheme, "")
+    if not proxy or urllib.request.proxy_bypass(parts.netloc):
+        return ""
+    return proxy.rpartition("@")[2].rpartition("://")[2]
 
 
 def version_of(headers: HTTPMessage) -> str:

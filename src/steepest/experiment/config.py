@@ -152,8 +152,7 @@ class Config:
 
     def to_table(self) -> dict[str, Any]:
         """Return the configuration as plain tables."""
-        table: dict[str, Any] = to_table(self)
-        return table
+        return to_table(self)
 
     def with_strategy(self, name: str, seed: int) -> Config:
         """Return the same experiment under another strategy and seed.

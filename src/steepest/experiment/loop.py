@@ -122,7 +122,7 @@ class Experiment:
         self._replay(folder, pool, labeller)
         check_begun(pool, labeller)
         if chosen := choose_after_the_end(self, folder, pool):
-            self._label(pool, labeller, chosen, cycle=len(folder.records))
+            ask(self, pool, labeller, chosen, cycle=len(folder.records))
         model: nn.Module | None = None
         stop = loop.cycles if until is None else min(until, loop.cycles)
         for cycle in range(len(folder.records), stop):
@@ -138,23 +138,17 @@ class Experiment:
             company.save()
             record = self._record(cycle, model, pool, outcome, training, members)
             folder.commit(record, keep_all_weights=loop.keep_weights == "all")
-            self._label(pool, labeller, record.selected, cycle=cycle + 1)
+            ask(self, pool, labeller, record.selected, cycle=cycle + 1)
 
     def _replay(self, folder: RunFolder, pool: Pool, labeller: Labeller) -> None:
         """Bring the pool to where the records are: labels that are missing, or too many."""
-        batches = [self._initial_ids(), *(record.selected for record in folder.records)]
+        first = initial_ids(self.data.ids, self.config.loop.initial, self.config.seed)
+        batches = [first, *(record.selected for record in folder.records)]
         bought = {sample for batch in batches for sample in batch}
         extra = [sample for sample in pool.taken() if sample not in bought]
         pool.unlabel(extra, cycle=len(folder.records), who="resume")
         for cycle, batch in enumerate(batches):
-            self._label(pool, labeller, batch, cycle=cycle)
-
-    def _initial_ids(self) -> list[SampleId]:
-        """Return the random initial set: the same for every strategy of a seed."""
-        return initial_ids(self.data.ids, self.config.loop.initial, self.config.seed)
-
-    def _label(self, pool: Pool, labeller: Labeller, ids: Sequence[SampleId], cycle: int) -> None:
-        ask(self, pool, labeller, ids, cycle)
+            ask(self, pool, labeller, batch, cycle=cycle)
 
     def _train(
         self,

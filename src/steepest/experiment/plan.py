@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from steepest.errors import ConfigError, SteepestError
-from steepest.experiment.compare import run_missing
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.config import Config, load_config, presets
 from steepest.experiment.variants import Variant, check_folder_name, parse_variants
-from steepest.progress import Progress
 from steepest.tables import from_table
 
 
@@ -49,6 +47,10 @@ class Plan:
 
     name: str
     groups: tuple[Group, ...]
+
+    def below(self, out: Path) -> list[Comparing]:
+        """Return the comparisons, each in a folder of its name."""
+        return [group.below(out) for group in self.groups]
 
 
 def read_plan(path: Path | str) -> Plan:
@@ -95,36 +97,6 @@ def _meanings(some: Sequence[Variant], others: Sequence[Variant]) -> bool:
     """Say whether a label means one thing here and another there."""
     known = {variant.label: variant for variant in others}
     return any(known.get(variant.label, variant) != variant for variant in some)
-
-
-def run_plan(
-    plan: Plan,
-    out: Path | str,
-    *,
-    progress: Progress | None = None,
-    jobs: int | None = None,
-    deadline: float | None = None,
-    command: str = "",
-) -> list[Comparing]:
-    """Run what is missing of a plan, group after group, and seed by seed within each.
-
-    Args:
-        plan: What to run.
-        out: Each group is a comparison in a folder of its name below this one.
-        progress: Told of finished cycles.
-        jobs: Runs side by side; None picks a number for the machine.
-        deadline: In the seconds of ``time.time()``: no cycle is begun that would probably end
-            later. The same call goes on from there.
-        command: What the user typed, kept with the results.
-
-    Raises:
-        RunFolderError: If a folder belongs to something else.
-        FailedRunsError: If runs failed, after all the others.
-        SteepestError: If a worker process was killed; what it did is resumable.
-    """
-    comparisons = [group.below(Path(out)) for group in plan.groups]
-    run_missing(comparisons, progress=progress, jobs=jobs, deadline=deadline, command=command)
-    return comparisons
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,8 +103,7 @@ class Record:
 
     def to_table(self) -> dict[str, Any]:
         """Return the record as plain tables."""
-        table: dict[str, Any] = to_table(self)
-        return table
+        return to_table(self)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], where: str) -> Record:

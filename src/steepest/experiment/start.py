@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +12,7 @@ from steepest.datasets import ImageSet
 from steepest.errors import ConfigError, UnknownNameError
 from steepest.experiment.config import ModelPart
 from steepest.experiment.folder import RunFolder
+from steepest.files import expand_home
 from steepest.models import build
 from steepest.models.lazy import find_lazy, make_lazy
 from steepest.models.weights import load_weights
@@ -71,7 +71,7 @@ def fresh_model(
         images = data.train_images[:2]
         make_lazy(model, normalise(images, data.mean, data.std), seed)
     if part.weights is not None:
-        load_weights(model, Path(part.weights).expanduser(), layers=part.layers or None)
+        load_weights(model, expand_home(part.weights), layers=part.layers or None)
     return model
 
 

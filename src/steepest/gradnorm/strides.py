@@ -1,8 +1,8 @@
-"""Keep a wrong gradient of torch's own from samples that are alone.
+"""Keep a wrong gradient of torch's own from what is measured.
 
-On a CPU, torch 2.13 misreads the gradient of an evaluating batch normalisation, or of an instance
-normalisation, if there is one sample and the strides are those of a permuted tensor in all but the
-first dimension, as behind ``x.flatten(2).transpose(1, 2).flatten(1)``. A copy has plain strides.
+On a CPU, torch 2.13 misreads the gradient of an evaluating batch normalisation of one sample, and
+of an instance normalisation of any number, if its strides are those of a permuted tensor in all
+but the first dimension, as behind ``x.flatten(2).transpose(1, 2).flatten(1)``. A copy has others.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-_MISREAD = {F.batch_norm, torch.batch_norm, F.instance_norm, torch.instance_norm}
+_OF_ONE = {F.batch_norm, torch.batch_norm}
+_OF_ANY = {F.instance_norm, torch.instance_norm}
 
 
 def plain_strides(samples: Tensor) -> AbstractContextManager[object]:
-    """Let normalisations get gradients with plain strides while a sample is alone [1, ...]."""
-    concerned = len(samples) == 1 and samples.device.type == "cpu" and torch.is_grad_enabled()
+    """Let normalisations of samples [N, ...] get gradients with plain strides where it matters."""
+    concerned = samples.device.type == "cpu" and torch.is_grad_enabled()
     return _PlainStrides() if concerned else nullcontext()
 
 
@@ -34,10 +35,11 @@ class _PlainStrides(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
         result = func(*args, **(kwargs or {}))
-        if func in _MISREAD and result.requires_grad:
-            result.register_hook(_copied)
+        if (func in _OF_ANY or (func in _OF_ONE and len(result) == 1)) and result.requires_grad:
+            result.register_hook(_plain)
         return result
 
 
-def _copied(gradient: Tensor) -> Tensor:
-    return torch.empty(gradient.shape, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
+def _plain(gradient: Tensor) -> Tensor:
+    plain = torch.empty(gradient.shape, dtype=gradient.dtype, device=gradient.device)
+    return gradient if gradient.stride() == plain.stride() else plain.copy_(gradient)

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from steepest.errors import ModelError
 from steepest.gradnorm.patches import Geometry, patches
 from steepest.influence.vectors import Vector
+from steepest.models.hooks import removing
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -149,8 +150,5 @@ def recording(blocks: list[Block]) -> Iterator[Record]:
         return note
 
     handles = [block.module.register_forward_hook(note_as(block)) for block in blocks]
-    try:
+    with removing(handles):
         yield record
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -47,13 +47,7 @@ class Influences:
 
     def to_table(self) -> dict[str, Any]:
         """Return everything as plain numbers and words, ready for JSON."""
-        return {
-            "values": self.values.tolist(),
-            "loss": self.loss,
-            "way": self.way,
-            "note": self.note,
-            "seconds": self.seconds,
-        }
+        return {**vars(self), "values": self.values.tolist()}
 
 
 def influence_on_test(

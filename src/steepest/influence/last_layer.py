@@ -162,12 +162,8 @@ def _features(model: nn.Module, layer: nn.Module, inputs: Inputs) -> tuple[Tenso
     def note(_: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         seen.append((args[0].detach().clone(), output))
 
-    handle = layer.register_forward_hook(note)
-    try:
-        with torch.no_grad():
-            logits = batches.logits_of(batches.call(model, inputs))
-    finally:
-        handle.remove()
+    with layer.register_forward_hook(note), torch.no_grad():
+        logits = batches.logits_of(batches.call(model, inputs))
     if len(seen) != 1 or seen[0][1] is not logits or seen[0][0].ndim != 2:
         raise ModelError(
             "the logits do not come straight from a linear layer on [N, D]: use solve_cg instead"

@@ -55,22 +55,10 @@ class Solution:
 
     def to_table(self) -> dict[str, Any]:
         """Return everything but the vector as plain numbers and words, ready for JSON."""
-        return {
-            "solver": self.solver,
-            "curvature": self.curvature,
-            "damping": self.damping,
-            "effective_damping": self.effective_damping,
-            "iterations": self.iterations,
-            "residuals": list(self.residuals),
-            "residual": self.residual,
-            "converged": self.converged,
-            "indefinite": self.indefinite,
-            "smallest_eigenvalue": self.smallest_eigenvalue,
-            "seconds": self.seconds,
-            "excluded": list(self.excluded),
-            "note": self.note,
-            "norm": self.norm,
-        }
+        lists = {"residuals": list(self.residuals), "excluded": list(self.excluded)}
+        table = {**vars(self), **lists, "norm": self.norm}
+        del table["vector"]
+        return table
 
 
 class StopWatch:

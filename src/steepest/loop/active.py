@@ -20,7 +20,7 @@ from steepest.loop.mind import Fit, Mind
 from steepest.loop.predicted import Predict
 from steepest.loop.round import Round, as_metrics, check_rounds, digest
 from steepest.loop.stopwatch import Stopwatch
-from steepest.loop.told import Asking, as_answers, ask_for, check_functions, name_of
+from steepest.loop.told import Asking, as_answers, ask_for, check_functions, give, name_of
 from steepest.pool import Label, Pool, State
 from steepest.pool.values import plain_ids
 from steepest.progress import Progress, as_progress
@@ -120,11 +120,11 @@ class ActiveLoop:
         self._mind = Mind(chooser, fit, predict, model, strategy, options, start, support)
         self._label, self._evaluate, self._seed = label, evaluate, check_seed(seed)
         self._clock = Stopwatch()
-        self._kept = LoopFolder(None if folder is None else Path(folder), names)
+        self._kept = LoopFolder(None if folder is None else Path(folder), names, samples)
         self.pool: Pool = self._kept.pool
         self.selection: Selection | None = None
         try:
-            self._give({} if labels is None else labels)
+            give(self.pool, {} if labels is None else labels)
         except BaseException:
             self.close()
             raise
@@ -286,12 +286,6 @@ class ActiveLoop:
                 apply(self.pool, answers, cycle=self.round, who=name_of(self._label))
                 some = some or bool(answers.labels or answers.skipped)
         return some
-
-    def _give(self, labels: Mapping[SampleId, Label]) -> None:
-        """Take in labels of the beginning, but those that the folder has a word on already."""
-        given = as_answers(labels)
-        untouched = {i: v for i, v in given.labels.items() if self.pool.cycle_of(i) is None}
-        apply(self.pool, Answers(untouched), cycle=0, who="given")
 
     def _is_fresh(self) -> bool:
         """Say whether there are labels that no round has learnt from."""

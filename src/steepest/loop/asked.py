@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from steepest.errors import SteepestWarning
+from steepest.errors import AllSkippedWarning
 from steepest.pool import Pool, State, Verb
 from steepest.seeds import SampleId
 
@@ -37,6 +37,6 @@ def warn_of_skips(pool: Pool, count: int) -> None:
             f"all {count} samples that were asked for were skipped and none was labelled, so the "
             "run stops here: call it again to go on. An answer of None skips a sample for good: "
             "leave it out to be asked again; loop.pool.unlabel takes a skip back",
-            SteepestWarning,
+            AllSkippedWarning,
             stacklevel=4,
         )

@@ -8,8 +8,10 @@ from pathlib import Path
 from steepest.errors import RunFolderError
 from steepest.journal import Journal
 from steepest.loop.round import Round
-from steepest.pool import Pool
+from steepest.loop.same_samples import check_same
+from steepest.pool import Pool, Verb
 from steepest.pool.entries import check_pool_ids
+from steepest.scoring.samples import Samples
 from steepest.seeds import SampleId
 
 LABELS = "labels.jsonl"
@@ -19,18 +21,21 @@ ROUNDS = "rounds.jsonl"
 class LoopFolder:
     """The pool and the rounds of one loop; with a path, held by one process.
 
-    Both files are journals: every change is on the disk when its call returns. Other files in the
-    folder are left alone.
+    Both are journals: every change is on the disk when its call returns. Other files in the folder
+    are left alone.
 
     Args:
         path: The folder, made if it is not there; None keeps everything in memory.
         ids: The samples of the loop [N].
+        samples: What the ids stand for, if it is known.
 
     Raises:
         RunFolderError: If the folder belongs to other samples, or is in use.
     """
 
-    def __init__(self, path: Path | None, ids: Sequence[SampleId]) -> None:
+    def __init__(
+        self, path: Path | None, ids: Sequence[SampleId], samples: Samples | None = None
+    ) -> None:
         self.records: list[Round] = []
         self._journal: Journal | None = None
         if path is None:
@@ -44,8 +49,10 @@ class LoopFolder:
         self.pool = Pool.open(labels) if labels.exists() else Pool.create(ids, labels)
         try:
             _check_ids(path, self.pool.ids(), check_pool_ids(ids))
+            check_same(path, samples)
             self._journal = Journal(rounds)
             self.records = [Round.from_table(e, str(rounds)) for e in self._journal.entries]
+            _check_past(path, self.pool, self.records)
         except BaseException:
             self.pool.close()
             raise
@@ -66,4 +73,25 @@ def _check_ids(path: Path, known: Sequence[SampleId], given: Sequence[SampleId])
         raise RunFolderError(
             f"{path} holds a loop over other samples ({first!r} is {place} alone): bring the pool "
             "back as it was, or choose another folder and give it the labels of this one by labels="
+        )
+
+
+def _check_past(path: Path, pool: Pool, records: Sequence[Round]) -> None:
+    """Refuse journals of which one lacks what the other tells of."""
+    touched: set[SampleId] = set()
+    latest = 0
+    for event in pool.events():
+        touched.add(event.id)
+        latest = max(latest, event.cycle) if event.verb is Verb.QUERY else latest
+    numbers = [record.number for record in records]
+    lacking = ""
+    # A round asks before it is written down, so that one more may have begun.
+    if numbers != list(range(1, len(records) + 1)) or latest > len(records) + 1:
+        lacking = ROUNDS
+    elif any(r.labelled > len(touched) or not touched.issuperset(r.asked) for r in records):
+        lacking = LABELS
+    if lacking:
+        raise RunFolderError(
+            f"{path}: lines of {lacking} are missing or twice: restore it from a copy, or choose "
+            "another folder and give it the labels of this one by labels="
         )

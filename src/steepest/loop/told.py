@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from steepest.errors import InputError
-from steepest.labelling import Answers, Labeller
+from steepest.errors import InputError, SettingWarning
+from steepest.labelling import Answers, Labeller, apply
+from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label, plain_id, plain_label
 from steepest.seeds import SampleId
 
@@ -78,6 +80,34 @@ def as_answers(told: Answers | Mapping[Any, Any]) -> Answers:
         else:
             labels[sample] = _as_label(label, sample)
     return Answers(labels, tuple(skipped))
+
+
+def give(pool: Pool, told: Mapping[Any, Any]) -> None:
+    """Take in labels of the beginning, but those that the pool has a word on already.
+
+    Raises:
+        InputError: If something in it is no id of the pool or no label.
+    """
+    given = as_answers(told).labels
+    new = {i: label for i, label in given.items() if pool.cycle_of(i) is None}
+    apply(pool, Answers(new), cycle=0, who="given")
+    others = [i for i, label in given.items() if _says_otherwise(pool, i, label)]
+    if others:
+        first, more = others[0], f", as of {len(others) - 1} more" if others[1:] else ""
+        warnings.warn(
+            f"labels= says {given[first]!r} of sample {first!r}, and the folder says "
+            f"{pool.label_of(first)!r}, which stays{more}: to correct a label, use "
+            "loop.pool.relabel",
+            SettingWarning,
+            stacklevel=3,
+        )
+
+
+def _says_otherwise(pool: Pool, sample: SampleId, label: Label) -> bool:
+    """Say whether a pool has another label that nobody corrected."""
+    if pool.state(sample) is not State.LABELLED or pool.label_of(sample) == label:
+        return False
+    return all(event.verb is not Verb.RELABEL for event in pool.history(sample))
 
 
 def _as_label(told: Any, sample: SampleId) -> Label:  # noqa: ANN401

@@ -23,6 +23,7 @@ from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.preserve import plain_attention
+from steepest.models.hooks import removing
 from steepest.models.tail import Tail, Watch, watching
 from steepest.seeds import generator
 
@@ -189,11 +190,8 @@ class _Thinned:
             module.register_forward_hook(self._hook(name), with_kwargs=True)
             for name, module in self._layers.items()
         ]
-        try:
+        with removing(handles):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _hook(self, name: str) -> Any:  # noqa: ANN401
         def drop(module: _DropoutNd, args: Any, kwargs: Any, _output: object) -> Tensor:  # noqa: ANN401

@@ -25,6 +25,7 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.preserve import plain_attention
 from steepest.models.head import declared_layers, find_penultimate
+from steepest.models.hooks import removing
 
 __all__ = ["Features", "extract_features", "find_penultimate"]
 
@@ -142,11 +143,8 @@ def _watching(
 
     handles = [layers[head].register_forward_pre_hook(note_inputs, with_kwargs=True)]
     handles += [layers[name].register_forward_hook(note_output_of(name)) for name in blocks]
-    try:
+    with removing(handles):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager
@@ -181,11 +179,8 @@ def _reaching(layer: nn.Module, *, detach: bool) -> Iterator[Callable[[Tensor], 
         if detach and isinstance(layer, nn.Linear)
         else []
     )
-    try:
+    with removing(handles):
         yield reach
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _mean_over_positions(layer: nn.Module, feature: Tensor, reach: Tensor | None) -> Tensor:

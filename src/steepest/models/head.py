@@ -15,6 +15,7 @@ from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.preserve import evaluating
+from steepest.models.hooks import removing
 
 
 def declared_layers(model: nn.Module, attribute: str) -> tuple[str, ...]:
@@ -76,11 +77,8 @@ def _noting_outputs(model: nn.Module, made: dict[Any, str]) -> Iterator[None]:
         for path, module in model.named_modules()
         if _is_weighted(module)
     ]
-    try:
+    with removing(handles):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _is_weighted(module: nn.Module) -> bool:

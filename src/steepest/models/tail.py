@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from steepest.models.hooks import removing
+
 
 class _View(NamedTuple):
     """How a tensor lies in the one that it is a view of."""
@@ -136,11 +138,8 @@ def watching(model: nn.Module, watch: Watch | None) -> Iterator[None]:
                 handles.append(module.register_forward_pre_hook(watch.enter, with_kwargs=True))
                 # After all other hooks on it, which may change what it makes.
                 handles.append(module.register_forward_hook(lambda _m, _a, made: watch.leave(made)))
-    try:
+    with removing(handles):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _is_layer(module: nn.Module) -> bool:

@@ -14,6 +14,7 @@ from steepest.models.base import MODELS
 from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
 
 _EPS = 1e-6
+_PATCH_SIZE = 16
 
 
 class VisionTransformer(nn.Module):
@@ -26,7 +27,6 @@ class VisionTransformer(nn.Module):
         classes: The number of classes.
         channels: The number of image channels.
         image_size: Height and width of the images in pixels.
-        patch_size: Height and width of a patch in pixels.
         width: Features of a token.
         depth: The number of layers.
         heads: Attention heads of a layer.
@@ -45,7 +45,6 @@ class VisionTransformer(nn.Module):
         channels: int = 3,
         *,
         image_size: int = 224,
-        patch_size: int = 16,
         width: int = 384,
         depth: int = 12,
         heads: int = 6,
@@ -53,17 +52,17 @@ class VisionTransformer(nn.Module):
         dropout: Rates = NOWHERE,
     ) -> None:
         super().__init__()
-        if image_size < 1 or image_size % patch_size:
-            raise InputError(f"image_size must be a multiple of {patch_size}, not {image_size}")
+        if image_size < 1 or image_size % _PATCH_SIZE:
+            raise InputError(f"image_size must be a multiple of {_PATCH_SIZE}, not {image_size}")
         self.image_size = image_size
-        patches = (image_size // patch_size) ** 2
-        self.conv_proj = nn.Conv2d(channels, width, patch_size, patch_size)
+        patches = (image_size // _PATCH_SIZE) ** 2
+        self.conv_proj = nn.Conv2d(channels, width, _PATCH_SIZE, _PATCH_SIZE)
         self.class_token = nn.Parameter(torch.zeros(1, 1, width))
         self.encoder = Encoder(patches + 1, width, depth, heads, mlp_width, dropout.blocks)
         self.dropout = make_dropout(dropout.head)
         head = nn.Linear(width, classes)
         self.heads = nn.Sequential(OrderedDict(head=head))
-        fan_in = channels * patch_size**2
+        fan_in = channels * _PATCH_SIZE**2
         for layer, std in ((self.conv_proj, math.sqrt(1 / fan_in)), (head, 0.02)):
             nn.init.trunc_normal_(layer.weight, std=std)
             if layer.bias is not None:

@@ -103,6 +103,7 @@ class Pool:
             until: After how many verb calls; 0 is the pool as created, None is all.
         """
         path = _require(path)
+        _check_first_line(path)
         entries, torn = read_journal(path)
         calls = max(len(entries) - 1, 0)
         if until is not None and not 0 <= until <= calls:
@@ -264,11 +265,20 @@ def _check_first_line(path: Path) -> None:
     """Refuse a file that is no pool's journal before anything of it is set aside as torn."""
     try:
         with path.open("rb") as file:
-            first = file.readline()
+            first, more = file.readline(), file.read(1)
     except OSError as error:
         raise JournalError(f"{path}: cannot be read ({error.strerror})") from error
-    if not (first.startswith(b'{"entry":"pool",') and first.endswith(b"\n")):
-        raise JournalError(f"{path}: does not start with a pool's header; check the name")
+    if not first:
+        raise JournalError(
+            f"{path}: is empty, and a pool's header and labels are gone: restore it from a copy; "
+            "an experiment's run makes it anew from its records once it is deleted"
+        )
+    whole = first.startswith(b'{"entry":"pool",') and first.endswith(b"\n")
+    if not (whole and (more or read_journal(path)[0])):
+        raise JournalError(
+            f"{path}: does not start with a pool's header: check the name, or restore the file "
+            "from a copy"
+        )
 
 
 def _rebuild(path: Path, entries: Sequence[Entry]) -> Ledger:

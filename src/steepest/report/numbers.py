@@ -25,12 +25,12 @@ def signed(value: float | None) -> str:
     return DASH if value is None else f"{value:+.3f}".replace("-", MINUS)
 
 
-def spread(value: Spread | None, decimals: int = 3) -> str:
+def spread(value: Spread | None) -> str:
     """Return mean ± standard deviation; without the latter for one seed."""
     if value is None:
         return DASH
-    mean = f"{value.mean:.{decimals}f}"
-    return mean if value.sd is None else f"{mean} ± {value.sd:.{decimals}f}"
+    mean = f"{value.mean:.3f}"
+    return mean if value.sd is None else f"{mean} ± {value.sd:.3f}"
 
 
 def p_value(value: float | None) -> str:

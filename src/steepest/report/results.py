@@ -57,9 +57,9 @@ def results_section(summary: Summary) -> Safe:
             f"{summary.baseline}'s final {words.short} with the same seed; a mean where all seeds "
             "reached it, otherwise a dash, and in brackets how many did."
         )
-    columns |= {
-        "scoring, s per run": [numbers.seconds(e.scoring_seconds) for e in summary.strategies],
-    }
+    columns["scoring, s per run"] = [
+        numbers.seconds(entry.scoring_seconds) for entry in summary.strategies
+    ]
     if any(entry.auxiliary_seconds for entry in summary.strategies):
         columns["auxiliary training, s per run"] = [
             numbers.seconds(entry.auxiliary_seconds) for entry in summary.strategies

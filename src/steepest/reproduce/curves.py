@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from steepest.experiment.outcomes import headline_metric
 from steepest.report.figures import line_styles
 from steepest.reproduce.artefact import Artefact, Findings, Need
-from steepest.reproduce.budget import share_of
 from steepest.reproduce.curve_table import curve_table
 from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.measured import row
 from steepest.reproduce.parts import FigurePart, Panel, Part, Row
+from steepest.reproduce.protocol import share_of
 from steepest.reproduce.publication import Number, Published
 
 if TYPE_CHECKING:

@@ -62,12 +62,6 @@ def learnt_examples(work: Workspace, run: FinishedRun, cycle: int, most: int) ->
     return examples_of(work, run, some, "curvature of what the model was trained on")
 
 
-def unlabelled_ids(work: Workspace, run: FinishedRun, cycle: int) -> list[SampleId]:
-    """Return all samples that had no label while a cycle's model was trained, in pool order."""
-    taken = set(work.labelled(run, cycle))
-    return [name for name in work.data(run).ids if name not in taken]
-
-
 def some_of(work: Workspace, ids: Sequence[SampleId], most: int, purpose: str) -> list[SampleId]:
     """Return a fixed random part of some samples, in their order."""
     return [ids[int(row)] for row in random_subset(ids, most, work.seed, purpose)]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from steepest.datasets.base import DATASETS, data_root
 from steepest.datasets.catalogue import CATALOGUE
+from steepest.datasets.completeness import describe_first_step
 from steepest.datasets.holding import Source, find_full_layout
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.compare import run_missing
@@ -81,7 +82,8 @@ def absent_data(config: Config) -> str:
     root = data_root()
     if root is not None and find_full_layout(holding, root) is not None:
         return ""
-    return f"{holding.title} ({name}) is not here: run `steepest data get {name}`"
+    get = f"{describe_first_step()}run `steepest data get {name}`"
+    return f"{holding.title} ({name}) is not here: {get}"
 
 
 def make_missing(

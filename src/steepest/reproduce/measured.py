@@ -28,7 +28,7 @@ def row(
     measured = list(values.values())
     ours = statistics.fmean(measured) if measured else None
     paper = None if number is None else number.value
-    known = ours is not None and paper is not None and comparable
+    difference = None if ours is None or paper is None or not comparable else ours - paper
     return {
         **about,
         "ours": ours,
@@ -36,6 +36,6 @@ def row(
         "n": len(measured),
         "seeds": sorted(values),
         "paper": paper,
-        "difference": ours - paper if known and ours is not None and paper is not None else None,
+        "difference": difference,
         "source": "" if number is None else number.source,
     }

@@ -198,17 +198,16 @@ class Workspace(TimeLimited):
         bought = [s for record in run.records[: cycle % run.cycles] for s in record.selected]
         return [*first, *bought]
 
+    def unlabelled(self, run: FinishedRun, cycle: int) -> list[SampleId]:
+        """Return all samples that had no label while a cycle's model was trained, in pool order."""
+        taken = set(self.labelled(run, cycle))
+        return [i for i in self.data(run).ids if i not in taken]
+
     def candidates(self, run: FinishedRun, cycle: int) -> list[SampleId]:
         """Return the random subset that is scored after a cycle's training, in pool order."""
-        cycle = cycle % run.cycles
-        taken = set(self.labelled(run, cycle))
-        free = [i for i in self.data(run).ids if i not in taken]
-        seed = selection_seed(run.seed, cycle)
+        free = self.unlabelled(run, cycle)
+        seed = selection_seed(run.seed, cycle % run.cycles)
         return [free[int(r)] for r in random_subset(free, run.config.loop.candidates, seed)]
-
-    def selected(self, run: FinishedRun, cycle: int) -> tuple[SampleId, ...]:
-        """Return what was chosen after a cycle's training, best first; nothing after the last."""
-        return run.records[cycle].selected
 
     def choice_after(self, run: FinishedRun, cycle: int) -> tuple[SampleId, ...] | None:
         """Return what was chosen after a cycle, or after the last one what would be.
@@ -220,7 +219,7 @@ class Workspace(TimeLimited):
 
         cycle = cycle % run.cycles
         if cycle + 1 < run.cycles:
-            return self.selected(run, cycle)
+            return run.records[cycle].selected
         chosen = self.remember(f"choices/{run.key}", lambda: choose_after_last(self, run))
         return None if chosen is None else tuple(chosen)
 

@@ -23,7 +23,7 @@ def check_subset(subset: Any) -> int | None:  # noqa: ANN401
     """
     if subset is None:
         return None
-    number = _whole(subset)
+    number = whole_number(subset)
     if number is None or number < 1:
         raise InputError(f"subset must be a whole number of at least 1, not {subset!r}")
     return number
@@ -37,7 +37,7 @@ def check_batch_size(size: Any) -> BatchSize:  # noqa: ANN401
     """
     if isinstance(size, str) and size == "auto":
         return "auto"
-    number = _whole(size)
+    number = whole_number(size)
     if number is None or number < 1:
         raise InputError(f"batch_size must be 'auto' or at least 1, not {size!r}")
     return number
@@ -82,7 +82,8 @@ def check_labelled(labelled: Iterable[SampleId]) -> set[SampleId]:
         raise InputError("labelled is a single number: give a list of ids") from None
 
 
-def _whole(value: Any) -> int | None:  # noqa: ANN401
+def whole_number(value: Any) -> int | None:  # noqa: ANN401
+    """Return a number of any kind as a plain one; None if it is not whole, or no number."""
     if isinstance(value, bool):
         return None
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from steepest.gradnorm.precision import Precision
 from steepest.measure import Measurement, measured
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
-from steepest.scoring.arguments import BatchSize, check_subset
+from steepest.scoring.arguments import BatchSize, check_subset, whole_number
 from steepest.scoring.looking import (
     Looking,
     as_strategy,
@@ -171,11 +170,8 @@ def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401
         InputError: Says the largest k that can.
     """
     subset = check_subset(subset)
-    try:
-        number = 0 if isinstance(k, bool) else operator.index(k)
-    except TypeError:
-        number = 0
-    if number < 1:
+    number = whole_number(k)
+    if number is None or number < 1:
         raise InputError(f"k must be a whole number of at least 1, not {k!r}")
     if unlabelled < 1:
         raise InputError(

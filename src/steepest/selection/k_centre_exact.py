@@ -18,6 +18,8 @@ LIMIT = 2000
 """The largest number of points: the programme holds a term for every pair of near ones."""
 
 _NODES = 10_000
+"""How far a programme is followed. One that is not decided by then counts as without a solution,
+and the outcome as not proved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,6 @@ def k_centre_exact(
     *,
     centres: Tensor | None = None,
     outliers: float = 0.0,
-    nodes: int = _NODES,
 ) -> ExactCentres:
     """Pick the k points that leave the smallest distance to the nearest centre.
 
@@ -55,8 +56,6 @@ def k_centre_exact(
         k: How many to pick.
         centres: Points that are centres already [M, D].
         outliers: The share of points that need not be covered.
-        nodes: How far a programme is followed. One that is not decided by then counts as without
-            a solution, and the outcome as not proved.
 
     Raises:
         InputError: If there are too many points, or fewer than k.
@@ -73,7 +72,7 @@ def k_centre_exact(
     high = int(np.searchsorted(sizes, _radius(between, to_given, best, spared)))
     while high - low > 1:
         middle = (low + high) // 2
-        solution, decided = _cover(between, to_given, sizes[middle], k, spared, nodes)
+        solution, decided = _cover(between, to_given, sizes[middle], k, spared)
         proved &= decided
         if solution is None:
             low = middle
@@ -130,7 +129,6 @@ def _cover(
     radius: float,
     k: int,
     spared: int,
-    nodes: int,
 ) -> tuple[npt.NDArray[np.intp] | None, bool]:
     """Return k points that cover all others within a radius, and whether that was decided."""
     from scipy import optimize, sparse
@@ -149,7 +147,7 @@ def _cover(
         integrality=np.ones(count.shape[1]),
         bounds=optimize.Bounds(0, 1),
         constraints=constraints,
-        options={"node_limit": nodes},
+        options={"node_limit": _NODES},
     )
     if found.x is None:
         return None, found.status == 2

@@ -156,8 +156,7 @@ class Strategy(ABC):
 
     def options(self) -> dict[str, Any]:
         """Return the options that rebuild this strategy by name."""
-        table: dict[str, Any] = to_table(self)
-        return table
+        return to_table(self)
 
     def _look(self, batch: Batch) -> Tensor:
         """Touch everything that is needed of a batch."""

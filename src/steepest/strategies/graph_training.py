@@ -23,12 +23,10 @@ class Nodes:
     Attributes:
         hidden: Features inside the network [n, H].
         logits: Of being labelled [n].
-        labelled: How many are, the last ones.
     """
 
     hidden: Tensor
     logits: Tensor
-    labelled: int
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,8 @@ class GraphTraining(Strategy):
         # A training makes roundings grow, and they differ with the size of a batch.
         rows, labelled = all_feature_rows(pool, self.name, _AT_ONCE)
         how = Fitting(self.epochs, self.rate, self.weight_decay, self.dropout, self.balance)
-        made = fit_graph_network(
-            rows, labelled, pool.seed, hidden=self.hidden, fitting=how, progress=pool.progress
+        return Nodes(
+            *fit_graph_network(
+                rows, labelled, pool.seed, hidden=self.hidden, fitting=how, progress=pool.progress
+            )
         )
-        return Nodes(*made, labelled)

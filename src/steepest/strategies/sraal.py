@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from steepest.companions.adversarial import Networks, Plan, Sides
 from steepest.companions.adversary import (
     Adversary,
-    check_at_least,
+    check_options,
     iterations_for,
     labelled_of,
     train_adversary,
@@ -88,21 +88,7 @@ class Sraal(Scorer):
     amp: bool = True
 
     def __post_init__(self) -> None:
-        check_at_least(
-            "sraal",
-            latent=(self.latent, 2),
-            beta=(self.beta, 0),
-            adversary=(self.adversary, 0),
-            reconstruction=(self.reconstruction, 0),
-            classification=(self.classification, 0),
-            iterations=(self.iterations, 1),
-            epochs=(self.epochs, 1),
-            batch_size=(self.batch_size, 1),
-            lr=(self.lr, 0),
-            generator_steps=(self.generator_steps, 1),
-            image_size=(self.image_size, 4),
-            width=(self.width, 1),
-        )
+        check_options(self, latent=2, reconstruction=0, classification=0)
         if self.latent % 2:
             raise InputError(f"sraal: latent must be even, not {self.latent}: it is cut in halves")
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from steepest.companions.adversarial import Networks, Plan, Sides
 from steepest.companions.adversary import (
     Adversary,
-    check_at_least,
+    check_options,
     iterations_for,
     train_adversary,
 )
@@ -74,19 +74,7 @@ class Vaal(Scorer):
     amp: bool = True
 
     def __post_init__(self) -> None:
-        check_at_least(
-            "vaal",
-            latent=(self.latent, 1),
-            beta=(self.beta, 0),
-            adversary=(self.adversary, 0),
-            iterations=(self.iterations, 1),
-            epochs=(self.epochs, 1),
-            batch_size=(self.batch_size, 1),
-            lr=(self.lr, 0),
-            generator_steps=(self.generator_steps, 1),
-            image_size=(self.image_size, 4),
-            width=(self.width, 1),
-        )
+        check_options(self, latent=1)
 
     def prepare(self, pool: PoolView) -> Adversary:
         """Train the autoencoder and the discriminator."""

@@ -75,7 +75,7 @@ class LabelledImages:
         order = torch.randperm(count, generator=generator(seed, "shuffle", epoch))
         groups = self._group(split_order(order, batch_size))
         rows = [torch.cat(group) for group in groups]
-        columns = (_column(self.images, rows, numbers), _column(self.labels, rows, numbers))
+        columns = (read_rows(self.images, rows, numbers), read_rows(self.labels, rows, numbers))
         for group, here, images, labels in zip(groups, rows, *columns, strict=True):
             if isinstance(self.labels, Streamed):
                 self._check_maps(images, labels)
@@ -124,10 +124,16 @@ def _move(data: Tensor | Streamed, device: torch.device) -> Tensor | Streamed:
     return data if isinstance(data, Streamed) else data.to(device)
 
 
-def _column(
-    data: Tensor | Streamed, rows: Sequence[Tensor], numbers: Tensor | None
+def read_rows(
+    data: Tensor | Streamed, rows: Sequence[Tensor], numbers: Tensor | None = None
 ) -> Iterator[Tensor]:
-    """Yield a column's samples for each list of rows, those on disk read ahead."""
+    """Yield a column's samples for each list of rows, those on disk read ahead.
+
+    Args:
+        data: The column [N, ...].
+        rows: Lists of rows.
+        numbers: What a reader's random changes go by [N, D]; None is without such changes.
+    """
     if isinstance(data, Streamed):
         return data.batches(rows, numbers)
     return (data[here.to(data.device)] for here in rows)

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from steepest.datasets.base import Images
 from steepest.datasets.sealed import Labels
-from steepest.datasets.streamed import Streamed
 from steepest.errors import InputError, NonFiniteError
 from steepest.gradnorm.inputs import call, logits_of
 from steepest.gradnorm.preserve import evaluating
 from steepest.tasks.base import Metric, Task
 from steepest.training.augment import normalise
+from steepest.training.batches import read_rows
 
 _MOST = 512
 _POSITIONS = {"cpu": 1 << 19, "cuda": 1 << 22}
@@ -37,10 +37,7 @@ def normalised_batches(
 ) -> Iterator[Tensor]:
     """Yield images by rows as models take them, not augmented: float [B, C, ...]."""
     parts = torch.split(torch.as_tensor(rows, dtype=torch.long), size)
-    column = (
-        images.batches(parts) if isinstance(images, Streamed) else map(images.__getitem__, parts)
-    )
-    for batch in column:
+    for batch in read_rows(images, parts):
         yield normalise(batch, mean, std)
 
 
@@ -105,11 +102,9 @@ def evaluate(
     """
     size = samples_at_once(images.shape, device) if batch_size is None else batch_size
     rows = torch.split(torch.arange(len(labels)), max(1, size))
-    targets = (
-        labels.batches(rows) if isinstance(labels, Streamed) else map(labels.__getitem__, rows)
-    )
     predicted = _logits(model, images, mean, std, device, size)
-    return task.metrics((z, y.to(z.device)) for z, y in zip(predicted, targets, strict=True))
+    pairs = zip(predicted, read_rows(labels, rows), strict=True)
+    return task.metrics((z, y.to(z.device)) for z, y in pairs)
 
 
 def _logits(

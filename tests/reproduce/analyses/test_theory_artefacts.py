@@ -16,7 +16,6 @@ from steepest.reproduce.examples_of import (
     examples_of,
     held_out_examples,
     learnt_examples,
-    unlabelled_ids,
 )
 from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.level import load_level
@@ -175,7 +174,7 @@ def test_the_samples_of_a_run_are_what_they_are_said_to_be(work):
     assert len(learnt_examples(work, run, 1, 7)) == 7
     assert len(held_out_examples(work, run)) == 60
     assert len(held_out_examples(work, run, 9)) == 9
-    rest = unlabelled_ids(work, run, 1)
+    rest = work.unlabelled(run, 1)
     assert len(rest) == 34
     assert not set(rest) & set(work.labelled(run, 1))
 

@@ -34,9 +34,7 @@ class Exchanging:
 
         Copies of a labelled sample are among them.
         """
-        with self.store.reading() as connection:
-            rows = list_labels(connection, self._settings)
-        return [(row.sample, row.labels) for row in rows]
+        return [(row.sample, row.labels) for row in self.label_rows()]
 
     def label_rows(self) -> list[LabelRow]:
         """Return the same, and say which labels were carried over to copies."""

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from steepest.datasets.image_view import IMAGENET_MEAN, IMAGENET_STD
 from steepest.devices import choose_device
 from steepest.errors import InputError
+from steepest.files import expand_home
 from steepest.labelling.project.settings import Settings
 from steepest.models import build
 from steepest.models.features import extract_features, find_penultimate
@@ -159,7 +159,7 @@ def make_model(settings: Settings, classes: int, seed: int) -> nn.Module:
     check_made(model)
     if settings.weights is None:
         return model
-    path = Path(settings.weights).expanduser()
+    path = expand_home(settings.weights)
     if settings.layers is not None:
         load_weights(model, path, layers=settings.layers)
         return model

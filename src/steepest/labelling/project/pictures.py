@@ -53,7 +53,6 @@ class Pictures:
         photos: The folder of the samples.
         settings: Asked for what holds now.
         clock: Says what time it is.
-        most_bytes: How much is cached on disk at most, roughly.
     """
 
     def __init__(
@@ -62,14 +61,12 @@ class Pictures:
         photos: Path,
         settings: Callable[[], Settings],
         clock: Callable[[], float],
-        most_bytes: int = _MOST_CACHED_BYTES,
     ) -> None:
         self._store = store
         self._photos = photos
         self._settings = settings
         self._clock = clock
         self._cache = store.path.parent / "thumbnails"
-        self._most_bytes = most_bytes
         self._writes = 0
         self._guard = threading.Lock()
         # A large file takes up to a gigabyte while it is decoded, and a page asks for many.
@@ -143,7 +140,7 @@ class Pictures:
         with self._guard:
             self._writes += 1
             if self._writes % _WRITES_BETWEEN_LOOKS == 1:
-                trim(self._cache, self._most_bytes)
+                trim(self._cache, _MOST_CACHED_BYTES)
         return data
 
 

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from steepest.reproduce.artefact import artefact
 from steepest.reproduce.curves import CurveSet, CurvesFigure
+from steepest.reproduce.protocol import FIGURE_METHODS
 
-METHODS = (
-    "random",
-    "mc-dropout",
-    "qbc",
-    "core-set",
-    "ll4al",
-    "vaal",
-    "sraal",
-    "core-gcn",
-    "expected-gradnorm",
-    "entropy-gradnorm",
-)
-"""What the paper compares."""
-
-BESIDE = ("entropy", "margin", "fisher-gradnorm")
-"""What it does not compare with."""
+_BESIDE = ("entropy", "margin", "fisher-gradnorm")
+"""What the paper does not compare with."""
 
 
 @artefact("figure-1")
@@ -31,10 +18,10 @@ class SmallImages(CurvesFigure):
     paper = "Figure 1"
     aliases = ("accuracy",)
     sets = (
-        CurveSet("cifar10", "CIFAR-10", METHODS, BESIDE, "cifar10-full"),
-        CurveSet("cifar100", "CIFAR-100", METHODS, BESIDE, "cifar100-full"),
-        CurveSet("svhn", "SVHN", METHODS, BESIDE, "svhn-full"),
-        CurveSet("caltech101", "Caltech-101", METHODS, BESIDE, "caltech101-full"),
+        CurveSet("cifar10", "CIFAR-10", FIGURE_METHODS, _BESIDE, "cifar10-full"),
+        CurveSet("cifar100", "CIFAR-100", FIGURE_METHODS, _BESIDE, "cifar100-full"),
+        CurveSet("svhn", "SVHN", FIGURE_METHODS, _BESIDE, "svhn-full"),
+        CurveSet("caltech101", "Caltech-101", FIGURE_METHODS, _BESIDE, "caltech101-full"),
     )
     note = (
         "The paper prints few of this figure's numbers. Those marked ≈ were read off the figure of "

@@ -4,28 +4,10 @@ from __future__ import annotations
 
 from steepest.reproduce.artefact import artefact
 from steepest.reproduce.curves import CurveSet, CurvesFigure
+from steepest.reproduce.protocol import FIGURE_METHODS
 
-_IMAGENET = (
-    "random",
-    "mc-dropout",
-    "qbc",
-    "core-set",
-    "ll4al",
-    "vaal",
-    "sraal",
-    "expected-gradnorm",
-    "entropy-gradnorm",
-)
-_CITYSCAPES = (
-    "random",
-    "mc-dropout",
-    "qbc",
-    "core-set",
-    "ll4al",
-    "vaal",
-    "sraal",
-    "entropy-gradnorm",
-)
+_IMAGENET = tuple(name for name in FIGURE_METHODS if name != "core-gcn")
+_CITYSCAPES = tuple(name for name in _IMAGENET if name != "expected-gradnorm")
 
 _BESIDE = ("expected-gradnorm", "entropy", "margin")
 """The paper takes the first for impossible here. The expectation of a mean over pixels is the mean

@@ -10,7 +10,7 @@ from steepest.reproduce.analyses.agreement import influences_along
 from steepest.reproduce.analyses.bound_chain import chain_of_bounds
 from steepest.reproduce.analyses.sample_norms import LABEL_FREE, sample_norms
 from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
-from steepest.reproduce.examples_of import examples_of, some_of, unlabelled_ids
+from steepest.reproduce.examples_of import examples_of, some_of
 from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.model_directions import ModelDirections
 from steepest.reproduce.parts import FigurePart, Panel, Part, TablePart
@@ -109,7 +109,7 @@ def _chains(
     work: Workspace, run: FinishedRun, cycle: int, directions: ModelDirections
 ) -> list[dict[str, Any]]:
     def make() -> list[dict[str, Any]]:
-        ids = unlabelled_ids(work, run, cycle + 1)
+        ids = work.unlabelled(run, cycle + 1)
         if (most := work.level.effort.pool) is not None:
             ids = some_of(work, ids, most, "samples of the bounds")
         pool, task = examples_of(work, run, ids), work.task(run)

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from steepest.reproduce.artefact import artefact
 from steepest.reproduce.curves import CurveSet, CurvesFigure
-
-_METHODS = (
-    "random",
-    "mc-dropout",
-    "qbc",
-    "core-set",
-    "ll4al",
-    "vaal",
-    "sraal",
-    "core-gcn",
-    "expected-gradnorm",
-    "entropy-gradnorm",
-)
+from steepest.reproduce.protocol import FIGURE_METHODS
 
 
 @artefact("figure-4")
@@ -27,8 +15,8 @@ class CryoEt(CurvesFigure):
     paper = "Appendix A.5, Figure 4"
     aliases = ("cryoet", "a5")
     sets = (
-        CurveSet("50c-clean", "50c-clean", _METHODS, ("entropy", "margin")),
-        CurveSet("50c-snr005", "50c-snr005", _METHODS, ("entropy", "margin")),
+        CurveSet("50c-clean", "50c-clean", FIGURE_METHODS, ("entropy", "margin")),
+        CurveSet("50c-snr005", "50c-snr005", FIGURE_METHODS, ("entropy", "margin")),
     )
     note = (
         "The paper's volumes and classes are not published, and its figure has no numbers: these "

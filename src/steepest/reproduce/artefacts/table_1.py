@@ -15,12 +15,12 @@ from steepest.reproduce.analyses.overlap import (
 )
 from steepest.reproduce.analyses.ranking import chance_overlap
 from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
-from steepest.reproduce.budget import share_of
 from steepest.reproduce.curve_table import curve_table
 from steepest.reproduce.examples_of import examples_of
 from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.measured import row
 from steepest.reproduce.parts import Part, Row, TablePart
+from steepest.reproduce.protocol import share_of
 from steepest.reproduce.publication import Published
 from steepest.reproduce.workspace import Workspace
 from steepest.scoring.looking import Looking

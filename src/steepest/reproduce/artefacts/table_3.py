@@ -6,24 +6,14 @@ from typing import TYPE_CHECKING
 
 from steepest.experiment.outcomes import headline_metric
 from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
-from steepest.reproduce.budget import share_of
 from steepest.reproduce.curve_table import curve_table
 from steepest.reproduce.measured import row
 from steepest.reproduce.parts import Part, Row
+from steepest.reproduce.protocol import TABLE_METHODS, share_of
 from steepest.reproduce.publication import Published
 
 if TYPE_CHECKING:
     from steepest.reproduce.workspace import Workspace
-
-_METHODS = (
-    "mc-dropout",
-    "core-set",
-    "vaal",
-    "ll4al",
-    "sraal",
-    "expected-gradnorm",
-    "entropy-gradnorm",
-)
 
 
 @artefact("table-3")
@@ -37,7 +27,7 @@ class Gap(Artefact):
     def needs(self) -> tuple[Need, ...]:
         """Return the paper's methods, and those it leaves out where they are found."""
         beside = ("random", "entropy", "margin", "fisher-gradnorm")
-        return Need("cifar10", _METHODS), Need("cifar10", beside, only_if_found=True)
+        return Need("cifar10", TABLE_METHODS), Need("cifar10", beside, only_if_found=True)
 
     def compute(self, work: Workspace, published: Published) -> Findings:
         """Read both accuracies off the records."""

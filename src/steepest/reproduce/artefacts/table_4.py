@@ -9,7 +9,7 @@ from steepest.reproduce.analyses.falls import control_groups, count_falls
 from steepest.reproduce.analyses.sample_norms import LABEL_FREE, NORMS, sample_norms
 from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
 from steepest.reproduce.curve_table import curve_table
-from steepest.reproduce.examples_of import examples_of, unlabelled_ids
+from steepest.reproduce.examples_of import examples_of
 from steepest.reproduce.found import FinishedRun
 from steepest.reproduce.measured import row
 from steepest.reproduce.parts import Part, Row, TablePart
@@ -74,7 +74,7 @@ class FallingNorms(Artefact):
 
 def _between(work: Workspace, run: FinishedRun, cycle: int) -> list[dict[str, Any]]:
     def make() -> list[dict[str, Any]]:
-        ids = unlabelled_ids(work, run, cycle)
+        ids = work.unlabelled(run, cycle)
         pool = examples_of(work, run, ids)
         before, after = (
             sample_norms(
@@ -87,7 +87,7 @@ def _between(work: Workspace, run: FinishedRun, cycle: int) -> list[dict[str, An
             for norm in NORMS:
                 first, second = before[loss, norm], after[loss, norm]
                 groups = control_groups(
-                    ids, first, work.selected(run, cycle), cycle=cycle,
+                    ids, first, run.records[cycle].selected, cycle=cycle,
                     seed=derive(work.seed, run.seed),
                 )  # fmt: skip
                 found += count_falls(ids, first, second, groups, cycle=cycle, loss=loss, norm=norm)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
 from steepest.reproduce.measured import row
 from steepest.reproduce.parts import Part, Row, TablePart, cell, signed
+from steepest.reproduce.protocol import TABLE_METHODS
 from steepest.reproduce.publication import Published
 from steepest.reproduce.retrain import train_on_choice
 from steepest.reproduce.time_limit import OutOfTime
@@ -14,15 +15,6 @@ from steepest.reproduce.time_limit import OutOfTime
 if TYPE_CHECKING:
     from steepest.reproduce.workspace import Workspace
 
-_METHODS = (
-    "mc-dropout",
-    "core-set",
-    "vaal",
-    "ll4al",
-    "sraal",
-    "expected-gradnorm",
-    "entropy-gradnorm",
-)
 _OURS = ("expected-gradnorm", "entropy-gradnorm")
 
 
@@ -37,7 +29,7 @@ class Ablation(Artefact):
     def needs(self) -> tuple[Need, ...]:
         """Return what chose, and what is looked at by class."""
         return (
-            Need("cifar10", (*_METHODS, "random")),
+            Need("cifar10", (*TABLE_METHODS, "random")),
             Need("svhn", _OURS),
             Need("cifar10", ("entropy", "margin"), only_if_found=True),
         )

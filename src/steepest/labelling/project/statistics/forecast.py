@@ -25,6 +25,7 @@ Numbers = npt.NDArray[np.float64]
 
 _LEAST_POINTS = 4
 _LEAST_VALIDATION = 10
+_DRAWS = 400
 _POWERS = np.linspace(0.05, 1.5, 30)
 _SHARED = 0.5
 """How much of the luck all points have in common: most of their test samples are the same."""
@@ -58,13 +59,12 @@ class Forecast:
     message: str
 
 
-def forecast(project: Project, target: float, *, draws: int = 400) -> Forecast:
+def forecast(project: Project, target: float) -> Forecast:
     """Say how many labels an accuracy is likely to need.
 
     Args:
         project: Whose learning curve is drawn out.
         target: The accuracy on the samples held out.
-        draws: How many curves that the points allow are drawn out.
 
     Raises:
         InputError: If the target is no accuracy.
@@ -79,7 +79,6 @@ def forecast(project: Project, target: float, *, draws: int = 400) -> Forecast:
         available=available,
         share=project.settings.validation_share,
         seed=project.settings.seed,
-        draws=draws,
     )
 
 
@@ -90,7 +89,6 @@ def forecast_curve(
     available: int,
     share: float = 0.0,
     seed: int = 0,
-    draws: int = 400,
 ) -> Forecast:
     """Draw out a learning curve by error = a · labels^(-b) + c.
 
@@ -103,7 +101,6 @@ def forecast_curve(
         available: Samples that can be trained on.
         share: Part of all answers that is only tested on.
         seed: Decides the draws.
-        draws: How many.
 
     Raises:
         InputError: If the target is no accuracy.
@@ -128,8 +125,8 @@ def forecast_curve(
         return _say(
             "reached", target, now, f"reached: {share_right:.1%} with {now} labels ({interval})"
         )
-    needed = np.sort(_labels_needed(usable, target, seed, draws))
-    low_n, middle, high_n = (float(needed[int(q * (draws - 1))]) for q in (_LOW, _MIDDLE, _HIGH))
+    needed = np.sort(_labels_needed(usable, target, seed))
+    low_n, middle, high_n = (float(needed[int(q * (_DRAWS - 1))]) for q in (_LOW, _MIDDLE, _HIGH))
     reach = float((needed <= available).mean())
     if _LEAST_SURE < reach < _MIDDLE:
         return _say(
@@ -168,7 +165,7 @@ def _say(status: Status, target: float, now: int, message: str) -> Forecast:
     return Forecast(status, target, now, None, None, None, None, message)
 
 
-def _labels_needed(points: Sequence[CurvePoint], target: float, seed: int, draws: int) -> Numbers:
+def _labels_needed(points: Sequence[CurvePoint], target: float, seed: int) -> Numbers:
     """Return the labels that each drawn curve needs [draws]; infinity if it never gets there."""
     from scipy.special import betaincinv, ndtr
 
@@ -176,16 +173,14 @@ def _labels_needed(points: Sequence[CurvePoint], target: float, seed: int, draws
     tested = np.array([p.validation for p in points], dtype=np.float64)
     wrong = tested - np.array([p.correct for p in points], dtype=np.float64)
     random = generator(seed, "forecast")
-    shape = (draws, len(points) + 1)
+    shape = (_DRAWS, len(points) + 1)
     luck = torch.randn(shape, generator=random, dtype=torch.float64).numpy()
     mixed = math.sqrt(_SHARED) * luck[:, :1] + math.sqrt(1 - _SHARED) * luck[:, 1:]
     errors = betaincinv(wrong + 0.5, tested - wrong + 0.5, ndtr(mixed))
     factor, power, floor = fit_power_law(labels, errors, tested)
     gap = (1.0 - target) - floor
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        needed = np.where(gap > 0, (factor / np.maximum(gap, 1e-12)) ** (1.0 / power), np.inf)
-    result: Numbers = needed
-    return result
+        return np.where(gap > 0, (factor / np.maximum(gap, 1e-12)) ** (1.0 / power), np.inf)
 
 
 def fit_power_law(

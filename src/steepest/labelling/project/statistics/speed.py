@@ -12,6 +12,9 @@ from steepest.labelling.project.history import STANDING
 from steepest.labelling.project.project import Project
 from steepest.labelling.project.resolve import IMPORTED_BY
 
+_BREAK_SECONDS = 120.0
+"""A longer gap between two answers is a break and does not count."""
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -41,13 +44,8 @@ class Speed:
     annotators: dict[str, Pace]
 
 
-def speed(project: Project, *, break_seconds: float = 120.0) -> Speed:
-    """Return labels per minute.
-
-    Args:
-        project: Whose answers.
-        break_seconds: A longer gap between two answers is a break and does not count.
-    """
+def speed(project: Project) -> Speed:
+    """Return labels per minute."""
     with project.store.reading() as connection:
         rows = connection.execute(
             f"""SELECT a.at, a.annotator, a.kind <> 'skip' AS label FROM answers a
@@ -57,10 +55,10 @@ def speed(project: Project, *, break_seconds: float = 120.0) -> Speed:
     events = [(row["at"], row["annotator"], bool(row["label"])) for row in rows]
     people = sorted({who for _, who, _ in events})
     by_person = {
-        person: _pace([(at, label) for at, who, label in events if who == person], break_seconds)
+        person: _pace([(at, label) for at, who, label in events if who == person])
         for person in people
     }
-    return Speed(_pace([(at, label) for at, _, label in events], break_seconds), by_person)
+    return Speed(_pace([(at, label) for at, _, label in events]), by_person)
 
 
 def class_balance(project: Project) -> dict[str, int]:
@@ -78,11 +76,11 @@ def class_balance(project: Project) -> dict[str, int]:
     return {name: counts[number] for number, name in enumerate(names)}
 
 
-def _pace(events: Sequence[tuple[float, bool]], break_seconds: float) -> Pace:
+def _pace(events: Sequence[tuple[float, bool]]) -> Pace:
     labels = sum(label for _, label in events)
     active, timed = 0.0, 0
     for (before, _), (at, label) in pairwise(events):
-        if at - before <= break_seconds:
+        if at - before <= _BREAK_SECONDS:
             active += at - before
             timed += label
     return Pace(labels, active, 60.0 * timed / active if active > 0 else None)

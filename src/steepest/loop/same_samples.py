@@ -1,0 +1,145 @@
+"""Whether numbers still mean the samples that they meant when a loop began."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from steepest.errors import RunFolderError, SteepestError, first_line
+from steepest.files import write_atomically
+from steepest.gradnorm.inputs import Inputs, tensors_of
+from steepest.scoring.samples import Samples
+from steepest.seeds import keyed_uniform
+
+LOOKED_AT = "samples.json"
+
+Trace = list[list[float]]
+"""What is kept of a sample: its length and some projections, for each of its tensors."""
+
+_MOST_SAMPLES, _LEAST_SAMPLES = 200, 8
+_MOST_SECONDS = 5.0
+"""How long one look may take; samples that are slow to read are looked at in part."""
+_MOST_VALUES = 1 << 14
+_WAVES = (1.0, 1.7, 2.3)
+_SLACK = 1e-3
+"""What another machine or precision may change, as a part of a sample's length."""
+
+
+def check_same(path: Path, samples: Samples | None) -> None:
+    """Refuse a pool in which numbers mean other samples than when the loop began.
+
+    The first time, what some samples hold is noted; nothing is while they differ from look to look
+    or cannot be read. Names are taken at their word.
+
+    Args:
+        path: The folder of the loop.
+        samples: The pool; None if there are ids alone.
+
+    Raises:
+        RunFolderError: If they are others.
+    """
+    if samples is None or isinstance(samples.ids[0], str):
+        return
+    known = _read(path / LOOKED_AT)
+    with _draws_put_back():
+        if known is None:
+            order = np.argsort(keyed_uniform(0, "looked at", samples.ids)[:, 0])
+            positions = order[:_MOST_SAMPLES].tolist()
+            if found := _look_twice(samples, positions):
+                told = {str(samples.ids[p]): t for p, t in zip(positions, found, strict=False)}
+                write_atomically(path / LOOKED_AT, json.dumps(told) + "\n")
+            return
+        places = {name: place for place, name in enumerate(samples.ids)}
+        there = [i for i in known if i in places]
+        positions = [places[i] for i in there]
+        found = _look(samples, positions)
+        pairs = zip(there, found, strict=False)
+        changed = [i for i, trace in pairs if not _alike(known[i], trace)]
+        if changed and _look_twice(samples, positions):
+            raise RunFolderError(_complaint(path, changed, len(found)))
+
+
+def _complaint(path: Path, changed: Sequence[int], count: int) -> str:
+    return (
+        f"{path}: {len(changed)} of {count} samples looked at (such as {min(changed)}) are not "
+        "what they were when the loop began, and labels would go to the wrong ones: bring the pool "
+        f"back in its order, or delete {LOOKED_AT} there if its samples are only prepared otherwise"
+    )
+
+
+def _read(file: Path) -> dict[int, Trace] | None:
+    try:
+        told = json.loads(file.read_bytes())
+        width = 1 + len(_WAVES)
+        return {int(i): np.array(t, float).reshape(-1, width).tolist() for i, t in told.items()}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise RunFolderError(
+            f"{file} cannot be read ({first_line(error)}): restore it from a copy, or delete it if "
+            "the pool is in the order that it had"
+        ) from error
+
+
+def _look_twice(samples: Samples, positions: Sequence[int]) -> list[Trace]:
+    """Return what samples hold, or nothing if that is not the same each time."""
+    first, again = _look(samples, positions), _look(samples, positions)
+    both = list(zip(first, again, strict=False))
+    return [trace for trace, _ in both] if all(_alike(*pair) for pair in both) else []
+
+
+def _look(samples: Samples, positions: Sequence[int]) -> list[Trace]:
+    """Return what the first of some samples hold; of none if they cannot be read."""
+    found: list[Trace] = []
+    end = time.monotonic() + _MOST_SECONDS
+    try:
+        for inputs in samples.batches(positions, 1):
+            found.append(_trace(inputs))
+            if len(found) >= _LEAST_SAMPLES and time.monotonic() > end:
+                break
+    except SteepestError:
+        return []  # Predictions may do without inputs, and whoever needs them says what is wrong.
+    return found
+
+
+def _trace(inputs: Inputs) -> Trace:
+    if isinstance(inputs, Mapping):
+        return [_project(inputs[name]) for name in sorted(inputs)]
+    return [_project(tensor) for tensor in tensors_of(inputs)]
+
+
+def _project(tensor: Tensor) -> list[float]:
+    flat = tensor.detach().flatten()
+    flat = flat[:: max(len(flat) // _MOST_VALUES, 1)].cpu()
+    flat = torch.view_as_real(flat).flatten() if flat.is_complex() else flat
+    values = np.nan_to_num(flat.double().numpy(), posinf=0.0, neginf=0.0)
+    waves = np.cos(np.multiply.outer(_WAVES, np.arange(len(values))))
+    told: list[float] = [float(np.linalg.norm(values)), *(waves @ values).tolist()]
+    return told
+
+
+def _alike(one: Trace, other: Trace) -> bool:
+    a, b = np.array(one), np.array(other)
+    if a.shape != b.shape:
+        return False
+    return bool((np.abs(a - b) <= _SLACK * np.maximum(a, b)[:, :1]).all())
+
+
+@contextmanager
+def _draws_put_back() -> Iterator[None]:
+    """Leave the global generators as they were: loaders and data sets draw from them."""
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - it is not ours
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002
