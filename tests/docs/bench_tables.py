@@ -31,7 +31,15 @@ R = TypeVar("R", bound=Stored)
 RESULTS = ROOT / "results/bench"
 NOT_YET = "not measured yet\n"
 _NOT_NORMS = {UNIT, OURS, "forward", *COMPILED}
-_PACKAGES = ("steepest", "torch", "cuda", "python", "opacus", "backpack-for-pytorch")
+_PACKAGES = (
+    "steepest",
+    "torch",
+    "cuda",
+    "python",
+    "opacus",
+    "backpack-for-pytorch",
+    "scikit-activeml",
+)
 
 
 def performance(folder: Path = RESULTS) -> str:

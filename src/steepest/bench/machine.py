@@ -11,7 +11,7 @@ import torch
 
 from steepest.experiment.environment import describe_environment
 
-_PEERS = ("opacus", "backpack-for-pytorch")
+_PEERS = ("opacus", "backpack-for-pytorch", "scikit-activeml", "scikit-learn")
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:

@@ -18,6 +18,11 @@ def brief_with_kind(error: Exception) -> str:
     return f"{type(error).__name__}: {brief(error)}"
 
 
+def not_installed(package: str) -> str:
+    """Return what is noted of a contender whose package is missing."""
+    return f"{package} is not installed: run pip install 'steepest[bench]'"
+
+
 def last_line(printed: str) -> str:
     """Return the last line of what a process that failed has printed."""
     return (printed.strip().splitlines() or ["no message"])[-1]

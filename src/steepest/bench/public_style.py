@@ -31,13 +31,7 @@ def core_set(model: nn.Module, pool: Tensor, labelled: int, k: int) -> list[int]
 
 def badge(model: nn.Module, pool: Tensor, labelled: int, k: int) -> list[int]:
     """k-means++ on gradient embeddings that are written out in full."""
-    features = pool[labelled:].flatten(1)
-    with torch.no_grad():
-        parts = torch.split(pool[labelled:], 4096)
-        shares = torch.cat([model(part) for part in parts]).softmax(1)
-    check_room(2 * _FLOAT * features.numel() * shares.shape[1], pool.device)
-    errors = torch.nn.functional.one_hot(shares.argmax(1), shares.shape[1]) - shares
-    embeddings = torch.einsum("nc,nd->ncd", errors, features).flatten(1)
+    embeddings = gradient_embeddings(model, pool[labelled:])
     random = generator(0, "public badge")
     picks = [int(embeddings.norm(dim=1).argmax())]
     nearest = (embeddings - embeddings[picks[0]]).square().sum(1)
@@ -45,6 +39,16 @@ def badge(model: nn.Module, pool: Tensor, labelled: int, k: int) -> list[int]:
         picks.append(int(torch.multinomial(nearest.cpu().double(), 1, generator=random)))
         nearest = torch.minimum(nearest, (embeddings - embeddings[picks[-1]]).square().sum(1))
     return picks
+
+
+def gradient_embeddings(model: nn.Module, samples: Tensor) -> Tensor:
+    """Write out the last layer's gradients [N, C · D], with the likeliest class as the label."""
+    features = samples.flatten(1)
+    with torch.no_grad():
+        shares = torch.cat([model(part) for part in torch.split(samples, 4096)]).softmax(1)
+    check_room(2 * _FLOAT * features.numel() * shares.shape[1], samples.device)
+    errors = torch.nn.functional.one_hot(shares.argmax(1), shares.shape[1]) - shares
+    return torch.einsum("nc,nd->ncd", errors, features).flatten(1)
 
 
 def core_gcn_graph(model: nn.Module, pool: Tensor, labelled: int, k: int) -> list[int]:

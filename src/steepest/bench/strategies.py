@@ -6,18 +6,21 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 
 from steepest.bench.feature_pool import CHANNELS
 from steepest.bench.machine import describe_machine
-from steepest.bench.notes import last_line
+from steepest.bench.notes import last_line, not_installed
+from steepest.bench.picks import compare_picks
 from steepest.bench.public_style import LEFT_OUT, STRAIGHTFORWARD
+from steepest.bench.skactiveml_choice import DIFFERENT, SKACTIVEML
 from steepest.bench.storage import SCHEMA
-from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
+from steepest.bench.strategies_result import Kind, StrategiesResult, StrategyMeasurement
 from steepest.errors import InputError
 from steepest.progress import Progress
 from steepest.strategies import names
@@ -32,6 +35,9 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
 
 _SMALL_K: Mapping[str, int] = {"batchbald": 10}
 """Strategies that are meant for small batches."""
+
+_TOLD = {"straightforward": LEFT_OUT, "skactiveml": DIFFERENT}
+"""What is not as with ours, by the way and the strategy."""
 
 
 @dataclass(frozen=True)
@@ -94,17 +100,14 @@ class StrategiesBench:
         self._settings = settings
         self._progress = progress
         chosen = settings.strategies or tuple(names())
-        rows = []
-        for name in chosen:
-            for pool in sorted(settings.pools):
-                options = dict(QUICK.get(name, {}))
-                rows.append(StrategyMeasurement(name, "ours", pool, "unfinished", "", options))
-            if name in STRAIGHTFORWARD:
-                rows += [
-                    StrategyMeasurement(name, "straightforward", pool, "unfinished")
-                    for pool in sorted(settings.pools)
-                ]
-        self._rows = rows
+        # Ways take turns: what a machine is like in one hour, it is not in the next.
+        self._rows = [
+            StrategyMeasurement(name, kind, pool, "unfinished", "", _options(name, kind))
+            for name in chosen
+            for pool in sorted(settings.pools)
+            for kind in _ways(name)
+        ]
+        self._our_picks: list[int] = []
 
     def run(self, after_each: Callable[[StrategiesResult], None] | None = None) -> StrategiesResult:
         """Measure everything.
@@ -114,8 +117,8 @@ class StrategiesBench:
         """
         with self._progress.task("choosing", len(self._rows)) as step:
             for place, row in enumerate(self._rows):
-                before = self._rows[place - 1] if place else None
-                self._rows[place] = self._measure(row, before)
+                smaller = (m for m in reversed(self._rows[:place]) if _way(m) == _way(row))
+                self._rows[place] = self._measure(row, next(smaller, None))
                 step.advance(note=f"{row.strategy}, {row.pool:,}")
                 if after_each is not None:
                     after_each(self.result())
@@ -142,8 +145,11 @@ class StrategiesBench:
     def _measure(
         self, row: StrategyMeasurement, before: StrategyMeasurement | None
     ) -> StrategyMeasurement:
-        same = before is not None and (before.strategy, before.kind) == (row.strategy, row.kind)
-        if same and before is not None and before.status in ("timed-out", "out-of-memory"):
+        if row.kind == "ours":
+            self._our_picks = []
+        if row.kind == "skactiveml" and find_spec(row.kind) is None:
+            return replace(row, status="absent", note=not_installed("scikit-activeml"))
+        if before is not None and before.status in ("timed-out", "out-of-memory"):
             # A larger pool would go the same way, after the same wait.
             return replace(row, status=before.status, note=f"as with {before.pool:,} samples")
         settings = self._settings
@@ -163,19 +169,43 @@ class StrategiesBench:
         }
         said = dict(row.options) if k == settings.k else {"k": k, **row.options}
         note = ", ".join(f"{name} = {value}" for name, value in said.items())
-        if row.kind == "straightforward":
-            note = LEFT_OUT.get(row.strategy, note)
+        if row.kind != "ours":
+            note = _TOLD[row.kind].get(row.strategy, note)
+        if row.kind == "skactiveml" and settings.device.type != "cpu":
+            note = "; ".join(filter(None, [note, "on the host, whose memory is not counted"]))
         try:
             found = _in_child(job, settings.limit_seconds)
         except subprocess.TimeoutExpired:
             return replace(row, status="timed-out", note=f"over {settings.limit_seconds:g} s")
+        picks = found.pop("picks", None)
+        if row.kind == "ours":
+            self._our_picks = picks or []
+        elif row.kind == "skactiveml" and picks and self._our_picks:
+            found["picks"] = compare_picks(job, self._our_picks, picks)
         return replace(row, **{"note": note, **found})
+
+
+def _ways(strategy: str) -> Iterator[Kind]:
+    yield "ours"
+    if strategy in STRAIGHTFORWARD:
+        yield "straightforward"
+    if strategy in SKACTIVEML:
+        yield "skactiveml"
+
+
+def _options(strategy: str, kind: Kind) -> dict[str, Any]:
+    return dict(QUICK.get(strategy, {})) if kind == "ours" else {}
+
+
+def _way(row: StrategyMeasurement) -> tuple[str, str]:
+    return row.strategy, row.kind
 
 
 def _in_child(job: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
     done = subprocess.run(  # noqa: S603 - this very interpreter and module
         [sys.executable, "-m", "steepest.bench.strategy_trial", json.dumps(job)],
-        env=dict(os.environ),
+        # Packages beside torch count threads for themselves.
+        env={**os.environ, "OMP_NUM_THREADS": str(job["threads"])},
         capture_output=True,
         text=True,
         check=False,

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from steepest.bench.picks import Picks
 from steepest.bench.storage import Stored
 
-Status = Literal["measured", "refused", "out-of-memory", "timed-out", "failed", "unfinished"]
+Status = Literal[
+    "measured", "refused", "out-of-memory", "timed-out", "absent", "failed", "unfinished"
+]
+Kind = Literal["ours", "straightforward", "skactiveml"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,8 @@ class StrategyMeasurement:
 
     Attributes:
         strategy: Its name.
-        kind: ``"ours"``, or ``"straightforward"`` for the way that writes everything out.
+        kind: ``"ours"``, ``"straightforward"`` for the way that writes everything out, or the
+            package whose way it is.
         pool: Unlabelled samples.
         status: How it went.
         note: Why there are no numbers, or what to know of them.
@@ -26,10 +31,11 @@ class StrategyMeasurement:
         choose_seconds: From the pool to the choice, the pass over the head included. Both are
             core time for a single CPU thread, and by the wall clock otherwise.
         peak_mib: The most memory above what the pool and the model hold.
+        picks: How a package's picks compare with ours.
     """
 
     strategy: str
-    kind: Literal["ours", "straightforward"]
+    kind: Kind
     pool: int
     status: Status
     note: str = ""
@@ -37,6 +43,7 @@ class StrategyMeasurement:
     prepare_seconds: float | None = None
     choose_seconds: float | None = None
     peak_mib: float | None = None
+    picks: Picks | None = None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def strategies_table(result: StrategiesResult) -> Table:
         _conditions(result),
         ("strategy", "way", *titles, "exponent"),
         [[*way, *_cells(found, pools), _exponent(found)] for way, found in ways.items()],
-        ["; ".join(dict.fromkeys(filter(None, map(_note, w.values())))) for w in ways.values()],
+        [_notes(found) for found in ways.values()],
         [name if kind == "ours" else f"{name} ({kind})" for name, kind in ways],
     )
 
@@ -36,9 +36,14 @@ def _conditions(result: StrategiesResult) -> str:
     )
 
 
+def _notes(found: dict[int, StrategyMeasurement]) -> str:
+    picks = [f"{pool:,}: {m.picks}" for pool, m in found.items() if m.picks is not None]
+    return "; ".join(dict.fromkeys(filter(None, [*map(_note, found.values()), *picks])))
+
+
 def _note(m: StrategyMeasurement) -> str:
     told = say_status(m.status, m.note)
-    return told if m.status == "measured" else f"{m.pool:,}: {told}"
+    return told if m.status in ("measured", "absent") else f"{m.pool:,}: {told}"
 
 
 def _cells(found: dict[int, StrategyMeasurement], pools: list[int]) -> list[str]:

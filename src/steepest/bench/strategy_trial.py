@@ -7,6 +7,7 @@ import json
 import resource
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from steepest.bench.feature_pool import make_head, make_pool
 from steepest.bench.notes import brief
 from steepest.bench.public_style import STRAIGHTFORWARD
+from steepest.bench.skactiveml_choice import choose_by_skactiveml, load_package
 from steepest.devices import choose_device
 from steepest.errors import SteepestError
 from steepest.measure import Measurement, measured
@@ -37,16 +39,18 @@ def run_trial(job: Mapping[str, Any]) -> dict[str, Any]:
             ``classes``, ``seed``, ``device`` and ``threads``.
 
     Returns:
-        ``status`` with ``note``, or with seconds and memory.
+        ``status`` with ``note``, or with seconds, memory and the positions of the ``picks``.
     """
     torch.set_num_threads(job["threads"])
     device = choose_device(job["device"])
     model = make_head(job["features"], job["classes"], job["seed"]).to(device)
     pool = make_pool(job["pool"] + job["labelled"], job["features"], job["seed"]).to(device)
-    work = _straightforward if job["kind"] == "straightforward" else _ours
+    if job["kind"] == "skactiveml":
+        load_package()
+    work = _ours if job["kind"] == "ours" else _public
     rest = _held(device)
     try:
-        preparing, choosing = work(job, model, pool)
+        preparing, choosing, picks = work(job, model, pool)
     except SteepestError as error:
         return {"status": "refused", "note": brief(error)}
     except (RuntimeError, MemoryError) as error:
@@ -65,12 +69,13 @@ def run_trial(job: Mapping[str, Any]) -> dict[str, Any]:
         "prepare_seconds": None if preparing is None else seconds(preparing),
         "choose_seconds": seconds(choosing),
         "peak_mib": max(0, peak - rest) / _MIB,
+        "picks": picks,
     }
 
 
 def _ours(
     job: Mapping[str, Any], model: nn.Module, pool: Tensor
-) -> tuple[Measurement | None, Measurement]:
+) -> tuple[Measurement | None, Measurement, list[int]]:
     known = range(job["labelled"])
     random = torch.Generator().manual_seed(job["seed"])
     support = Support(
@@ -91,18 +96,23 @@ def _ours(
         few = as_samples(pool[: job["labelled"] + 2 * job["k"]])
         choose_from(model, few, job["k"], strategy, how)
     outcome = choose_from(model, as_samples(pool), job["k"], strategy, how)
-    return outcome.preparing, outcome.choosing
+    # A tensor's ids are its positions.
+    picks = [int(position) for position in outcome.selection.ids]
+    return outcome.preparing, outcome.choosing, picks
 
 
-def _straightforward(
+def _public(
     job: Mapping[str, Any], model: nn.Module, pool: Tensor
-) -> tuple[None, Measurement]:
-    choose = STRAIGHTFORWARD[job["strategy"]]
+) -> tuple[None, Measurement, list[int]]:
+    if job["kind"] == "straightforward":
+        choose = STRAIGHTFORWARD[job["strategy"]]
+    else:
+        choose = partial(choose_by_skactiveml, job["strategy"])
     # Warm as ours is: what the first call sets up is no matter of the pool.
     choose(model, pool[: job["labelled"] + 2 * job["k"]], job["labelled"], min(2, job["k"]))
     with measured(pool.device) as choosing:
-        choose(model, pool, job["labelled"], job["k"])
-    return None, choosing
+        picks = choose(model, pool, job["labelled"], job["k"])
+    return None, choosing, picks
 
 
 def _shaken(model: nn.Module, random: torch.Generator) -> nn.Module:

@@ -14,7 +14,7 @@ from steepest.bench.case import Case
 from steepest.bench.contenders.base import UNIT, Prepare, Step
 from steepest.bench.gradnorm_result import Measurement, Status
 from steepest.bench.memory import PeakGauge
-from steepest.bench.notes import STOPPED, brief, brief_with_kind
+from steepest.bench.notes import STOPPED, brief, brief_with_kind, not_installed
 from steepest.memory import is_out_of_memory
 
 _MIB = 2**20
@@ -129,8 +129,7 @@ def _verdict(error: Exception) -> tuple[Status, str]:
     text = brief(error)
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or text).partition(".")[0]
-        remedy = "run pip install 'steepest[bench]'"
-        return "absent", f"{package} is not installed: {remedy}"
+        return "absent", not_installed(package)
     if isinstance(error, NotImplementedError):
         return "unsupported", text
     # Our own norms say what to do about it, and name the cause.
