@@ -61,7 +61,7 @@ def test_the_legend_tells_n_where_it_differs(comparison, tmp_path):
     assert [text.get_text() for text in legend.get_texts()] == list(whole.strategies)
 
 
-def test_one_seed_among_more_has_no_band(tmp_path):
+def test_one_seed_beside_three_has_no_band(tmp_path):
     gone = [("margin", 1), ("margin", 2)]
     few = read_comparison(write_comparison(tmp_path, missing=gone))
     axes = draw_learning_curves(few, summarise(few)).axes[0]
@@ -85,7 +85,7 @@ def test_means_and_bands_are_those_of_the_summary(comparison):
     axes = draw_learning_curves(comparison, summary).axes[0]
     drawn = [np.asarray(line.get_ydata()).tolist() for line in axes.lines[:3]]
     assert drawn == [list(entry.curve.mean) for entry in summary.strategies]
-    assert len(axes.collections) == 3
+    assert len(axes.collections) == sum(entry.n == 3 for entry in summary.strategies) > 0
 
 
 def compare_flat_curves(*values: float) -> Comparison:
@@ -107,7 +107,7 @@ def test_the_axis_stays_within_what_shares_can_be():
     assert (low, high) == (-0.02, 1.02)
 
 
-def test_a_band_of_two_seeds_does_not_press_the_curves_of_more_seeds_together():
+def test_two_seeds_beside_three_have_no_band():
     runs = {}
     for name, values in {"random": (0.5, 0.52, 0.54), "entropy": (0.4, 0.6)}.items():
         for seed, value in enumerate(values):
@@ -122,7 +122,7 @@ def test_a_band_of_two_seeds_does_not_press_the_curves_of_more_seeds_together():
     assert wide.curve.low[0] < -0.5
     axes = draw_learning_curves(comparison, summary).axes[0]
     assert axes.get_ylim()[0] > 0.4
-    assert len(axes.collections) == 2
+    assert len(axes.collections) == 1
 
 
 def test_the_axis_shows_values_that_are_no_shares():

@@ -115,6 +115,14 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
     return figure
 
 
+def seeds_of_a_band(summary: Summary) -> int:
+    """Return how many seeds a band takes: three where a strategy has them, otherwise two.
+
+    With two seeds Student's t is 12.7: such a band would cover all others.
+    """
+    return min(3, max([2, *summary.counts]))
+
+
 def draw_penalty(penalty: Penalty) -> Figure:
     """Draw the penalty matrix: how often the row beats the column; a dash if not judged."""
     import matplotlib as mpl
@@ -170,20 +178,13 @@ def _draw_means(axes: Axes, summary: Summary, styles: dict[str, LineStyle]) -> d
 
 
 def _draw_bands(axes: Axes, summary: Summary, styles: dict[str, LineStyle]) -> None:
-    """Draw bands behind the lines; beside wider samples, those of two seeds get no more room.
-
-    With two seeds Student's t is 12.7: one such band would press all curves together.
-    """
-    for entry in sorted(summary.strategies, key=lambda entry: -entry.n):
-        if entry.n < 2:
-            continue
-        room = axes.get_ylim()
-        curve, colour = entry.curve, styles[entry.strategy].colour
-        axes.fill_between(
-            curve.budgets, curve.low, curve.high, color=colour, alpha=0.13, linewidth=0
-        )
-        if entry.n == 2 < max(summary.counts):
-            axes.set_ylim(room)
+    """Draw bands behind the lines, of those with enough seeds."""
+    for entry in summary.strategies:
+        if entry.n >= seeds_of_a_band(summary):
+            curve, colour = entry.curve, styles[entry.strategy].colour
+            axes.fill_between(
+                curve.budgets, curve.low, curve.high, color=colour, alpha=0.13, linewidth=0
+            )
 
 
 def _draw_line(axes: Axes, x: Any, y: Any, style: LineStyle, *, thin: bool = False) -> Any:  # noqa: ANN401 - matplotlib's own types are imported late

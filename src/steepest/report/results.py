@@ -8,6 +8,7 @@ from steepest.experiment.outcomes import Comparison
 from steepest.experiment.significance import smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, Penalty, StrategySummary, Summary
 from steepest.report import numbers
+from steepest.report.figures import seeds_of_a_band
 from steepest.report.inline_svg import inline_svg
 from steepest.report.markup import Safe, element, heat_cell, join, paragraph, section, table
 from steepest.report.metric_words import MetricWords, is_share, words_of
@@ -166,8 +167,9 @@ def _curves_caption(comparison: Comparison, summary: Summary) -> str:
             f"{title} averaged over n = {numbers.seeds(*summary.counts)}; the bands are 95 % "
             "confidence intervals of the mean (Student's t)."
         )
-        if min(summary.counts) == 1:
-            told += " One seed has no band."
+        needed = seeds_of_a_band(summary)
+        if min(summary.counts) < needed:
+            told += f" Fewer than {numbers.seeds(needed)} have no band."
     counted = sum(summary.counts)
     begun = sum(len(comparison.begun_runs(name)) for name in comparison.strategies)
     if begun > counted:
