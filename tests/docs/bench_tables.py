@@ -121,7 +121,7 @@ def _choosing(results: Sequence[StrategiesResult]) -> str:
     best: dict[tuple[str, str, int], StrategyMeasurement] = {}
     for m in (m for result in results for m in result.measurements):
         key = (m.strategy, m.kind, m.pool)
-        if key not in best or best[key].status == "unfinished":
+        if m.status != "absent" and (key not in best or best[key].status == "unfinished"):
             best[key] = m
     rows = tuple(best[key] for key in sorted(best))
     complete = all(m.status != "unfinished" for m in rows)
