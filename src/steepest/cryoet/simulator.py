@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import reduce
 
 import torch
@@ -160,16 +161,28 @@ class Simulator:
 
 
 def _to_spectra(volumes: Tensor) -> Tensor:
-    # One axis at a time: over all at once, the rounding depends on the number of threads.
-    halved = torch.fft.rfft(volumes, dim=3)
-    spectra: Tensor = torch.fft.fft(torch.fft.fft(halved, dim=2), dim=1)
+    with _one_thread():
+        halved = torch.fft.rfft(volumes, dim=3)
+        spectra: Tensor = torch.fft.fft(torch.fft.fft(halved, dim=2), dim=1)
     return spectra
 
 
 def _to_volumes(spectra: Tensor) -> Tensor:
     size = spectra.shape[1]
-    volumes: Tensor = torch.fft.irfftn(spectra, s=(size, size, size), dim=(1, 2, 3))
+    with _one_thread():
+        volumes: Tensor = torch.fft.irfftn(spectra, s=(size, size, size), dim=(1, 2, 3))
     return volumes
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Transform by one thread: several round differently, on some processors."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _standardise(volumes: Tensor) -> Tensor:
