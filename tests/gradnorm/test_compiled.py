@@ -122,6 +122,47 @@ def test_a_model_that_is_put_into_training_mode_is_refused_behind_a_program(prog
         norms(vectors(5))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.double(),
+        lambda model: model.bfloat16(),
+        lambda model: setattr(model[2], "weight", nn.Parameter(torch.randn(5, 12))),
+        lambda model: setattr(model[2].weight, "data", torch.randn(5, 12)),
+    ],
+    ids=["double", "half", "another weight", "the same weight of another shape"],
+)
+def test_a_program_does_not_look_at_weights_that_it_was_not_made_for(programs, change):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 3, bias=False)).eval()
+    tokens = torch.randint(9, (5, 3))
+    norms = GradientNorms(model, compiled=True)
+    norms(tokens)
+    change(model)
+    check(norms, model, tokens)
+    assert len(programs) == 2
+
+
+class Named(nn.Module):
+    """Treats its inputs differently."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right, self.head = nn.Linear(6, 5), nn.Linear(6, 5), nn.Linear(5, 4)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return self.head(self.left(left).tanh() + self.right(right))
+
+
+def test_inputs_by_name_may_come_in_any_order(programs):
+    torch.manual_seed(0)
+    model, left, right = Named().eval(), vectors(5), vectors(5)
+    norms = GradientNorms(model, compiled=True)
+    check(norms, model, {"left": left, "right": right})
+    check(norms, model, {"right": right, "left": left})
+    check(norms, model, {"left": right, "right": left})
+
+
 def test_results_are_the_callers_own(programs):
     model = tiny()
     norms = GradientNorms(model, compiled=True, norm="per-tensor")

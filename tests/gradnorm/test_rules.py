@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from nets import NETS
 from torch import nn
 
+import steepest
 from steepest.gradnorm import reference_norms, routes
 from steepest.gradnorm.convolved import Convolved
 from steepest.gradnorm.engine import Engine
@@ -164,6 +165,66 @@ def test_bilinear(left, right, outputs, extra_dims, bias):
     between = [3] * extra_dims
     layer = nn.Bilinear(left, right, outputs, bias=bias)
     check(layer, normal(2, *between, left), normal(2, *between, right).flip(0))
+
+
+class Einsum(nn.Module):
+    """A sum of products of a parameter with data [N, ...]."""
+
+    def __init__(self, equation: str, shape: list[int], *, swapped: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(shape))
+        self.equation, self.swapped = equation, swapped
+
+    def forward(self, x):
+        factors = (self.weight, x) if self.swapped else (x, self.weight)
+        return torch.einsum(self.equation, *factors)[..., None]
+
+
+@few
+@given(st.data())
+def test_einsum(data):
+    where = {c: data.draw(st.sampled_from(["aw", "ao", "wo", "awo"])) for c in "defg"}
+    where["d"] = data.draw(st.sampled_from(["aw", "wo", "awo"]))  # The weight has one at least.
+    a, w, out = (data.draw(st.permutations([c for c in "defg" if t in where[c]])) for t in "awo")
+    sizes = {c: data.draw(st.integers(1, 3)) for c in "defg"}
+    swapped, dots = data.draw(st.booleans()), data.draw(st.booleans())
+    a, w, out = ("".join(letters) for letters in (a, w, out))
+    factors = [f"n...{a}" if dots else f"n{a}", w]
+    equation = f"{', '.join(factors[::-1] if swapped else factors)} -> n{'...' * dots}{out}"
+    x = normal(3, *[2] * dots, *(sizes[c] for c in a))
+    check(Einsum(equation, [sizes[c] for c in w], swapped=swapped), x)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shape"),
+    [
+        ("nab,b->nb", [4]),  # A letter of the data alone.
+        ("nab,bc->na", [4, 2]),  # A letter of the parameter alone.
+        ("naa,b->nab", [4]),  # A diagonal.
+        ("nab,cb->nac", [2, 1]),  # A single entry for all.
+        ("npq,qr", [4, 2]),  # The result is left open.
+        ("nab,...b->n...a", [2, 4]),  # Dimensions of the parameter without letters.
+    ],
+)
+def test_einsum_that_has_no_rule_is_exact(equation, shape):
+    x = normal(3, 4, 4)
+    model = Summed(Einsum(equation, shape)).double()
+    with torch.no_grad():
+        model.layer.weight.copy_(normal(*shape))
+    found = steepest.gradient_norms(model.eval(), x)
+    torch.testing.assert_close(found, reference_norms(model, x), rtol=1e-8, atol=0)
+
+
+def test_einsum_of_a_weight_with_another_order_of_letters_adds_up_with_other_uses():
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(3, 2, 4))
+
+        def forward(self, x):
+            return torch.einsum("nab,cab->nca", x, self.weight).mean(2) + self.weight.mean((1, 2))
+
+    check(Twice(), normal(3, 2, 4))
 
 
 @few

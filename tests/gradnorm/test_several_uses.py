@@ -11,6 +11,8 @@ from torch.nn.utils import parametrizations, parametrize
 
 import steepest
 from steepest.gradnorm import reference_norms
+from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.losses import resolve
 
 CLASSES = 3
 
@@ -91,6 +93,34 @@ class Standardised(nn.Conv2d):
         return self._conv_forward(x, (self.weight - mean) / (std + 1e-5), self.bias)
 
 
+class StandardisedByNorm(nn.Conv2d):
+    """Weight standardisation by a function that is meant for data."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = self.weight.reshape(1, self.out_channels, -1)
+        weight = F.batch_norm(flat, None, None, training=True)
+        return self._conv_forward(x, weight.reshape_as(self.weight), self.bias)
+
+
+class PositionBias(nn.Module):
+    """A small net makes a bias of positions; its activation writes in place."""
+
+    def __init__(self, *, read_again: str = "") -> None:
+        super().__init__()
+        self.register_buffer("positions", torch.linspace(-1, 1, 8).reshape(1, 4, 2))
+        self.enter, self.leave = nn.Linear(2, 6), nn.Linear(6, 1)
+        self.values = nn.Linear(3, 4)
+        self.read_again = read_again
+
+    def forward(self, x: Tensor) -> Tensor:
+        entered = self.enter(self.positions)
+        part = entered[..., :3] if self.read_again == "part" else entered
+        bias = self.leave(F.relu(entered, inplace=True)).flatten()
+        if self.read_again:
+            bias = bias + part.sum()
+        return self.values(x) * bias.sigmoid()
+
+
 class LowRank(nn.Module):
     """A frozen layer with a trainable difference of low rank."""
 
@@ -167,6 +197,11 @@ CASES = {
     ),
     "parametrised": (lambda: plain(parametrised(nn.Linear(6, 5)), 5), lambda: normal(4, 6)),
     "standardised": (lambda: plain(Standardised(2, 3, 2), 27), lambda: normal(4, 2, 4, 4)),
+    "standardised by a norm": (
+        lambda: plain(StandardisedByNorm(2, 3, 2), 27),
+        lambda: normal(4, 2, 4, 4),
+    ),
+    "bias of positions": (lambda: plain(PositionBias(), 4), lambda: normal(4, 3)),
     "low rank": (lambda: plain(LowRank(merged=False), 5), lambda: normal(4, 6)),
     "low rank, merged": (lambda: plain(LowRank(merged=True), 5), lambda: normal(4, 6)),
     "chunked": (Chunked, lambda: normal(4, 5, 4)),
@@ -200,6 +235,17 @@ def test_several_uses_and_derived_weights_are_exact_without_any_loop(name):
     truth = reference_norms(model, x, norm="per-tensor")
     assert bool((truth.square().sum(0) > 0).all())
     torch.testing.assert_close(by_rules_alone(model, x), truth, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("read_again", ["whole", "part"])
+def test_what_is_written_into_and_read_again_is_left_to_the_whole_model(read_again):
+    torch.manual_seed(0)
+    model, x = plain(PositionBias(read_again=read_again), 4).double().eval(), normal(4, 3)
+    engine = Engine(model)
+    plan = engine.plan(x, resolve("entropy", None, len(x)))
+    assert list(engine.named(plan.slow)) == ["0.enter.weight", "0.enter.bias"]
+    found = steepest.gradient_norms(model, x, norm="per-tensor")
+    torch.testing.assert_close(found, reference_norms(model, x, norm="per-tensor"))
 
 
 @pytest.mark.parametrize("name", ["tied words", "scales", "weight norm", "chunked"])

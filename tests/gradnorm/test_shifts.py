@@ -75,6 +75,7 @@ MOVES = {
     "rows of a table": (lambda x, i: torch.nn.functional.embedding(i, x[:, 0].T), (0,), True),
     "a product": (lambda x, i: x.transpose(1, 2) @ x, (2,), True),
     "a product by name": (lambda x, i: torch.bmm(input=x.mT, mat2=x), (2,), True),
+    "a layer by name": (lambda x, i: torch.nn.functional.linear(x, weight=x[0]), (2,), True),
 }
 
 

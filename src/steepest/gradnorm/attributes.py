@@ -24,8 +24,8 @@ def attributes_restored(model: nn.Module) -> Iterator[None]:
     held = [
         (value, _contents(value))
         for _, before in saved
-        for name, value in before.items()
-        if isinstance(value, _CONTAINERS) and name not in _OWN
+        for value in map(before.get, before.keys() - _OWN)
+        if isinstance(value, _CONTAINERS)
     ]
     try:
         yield
@@ -36,7 +36,8 @@ def attributes_restored(model: nn.Module) -> Iterator[None]:
             if now.keys() != before.keys() or not all(map(is_, now.values(), before.values())):
                 _put_back(now, before)
         for value, contents in held:
-            if _contents(value) != contents:
+            present = _contents(value)
+            if len(present) != len(contents) or not all(map(is_, present, contents)):
                 _refill(value, contents)
 
 
@@ -48,32 +49,17 @@ def _put_back(now: dict[str, Any], before: dict[str, Any]) -> None:
             now[name] = value
 
 
-def _contents(value: Any) -> tuple[_Held, ...]:  # noqa: ANN401 - any container
-    """Return what a container holds, by identity: tensors cannot be compared as wholes."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    return tuple(_Held(key, item) for key, item in items)
+def _contents(value: Any) -> tuple[object, ...]:  # noqa: ANN401 - any container
+    """Return what a container holds, the keys of a dict first; to be compared by identity."""
+    return (*value, *value.values()) if isinstance(value, dict) else tuple(value)
 
 
-class _Held:
-    """One item of a container; equal only to the very same one."""
-
-    __slots__ = ("item", "key")
-
-    def __init__(self, key: object, item: object) -> None:
-        self.key, self.item = key, item
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held) and self.item is other.item and self.key == other.key
-
-    def __hash__(self) -> int:
-        return id(self.item)
-
-
-def _refill(value: Any, contents: tuple[_Held, ...]) -> None:  # noqa: ANN401
+def _refill(value: Any, contents: tuple[Any, ...]) -> None:  # noqa: ANN401
     value.clear()
     if isinstance(value, dict):
-        value.update({held.key: held.item for held in contents})
+        half = len(contents) // 2
+        value.update(zip(contents[:half], contents[half:], strict=True))
     elif isinstance(value, set):
-        value.update(held.item for held in contents)
+        value.update(contents)
     else:
-        value.extend(held.item for held in contents)
+        value.extend(contents)

@@ -33,7 +33,7 @@ class Arguments:
         self._names = tuple(kwargs)
         self._nest: pytree.TreeSpec | None = None
         self.values: list[Any] = [*args, *kwargs.values()]
-        if any(map(_may_hold_tensors, self.values)):
+        if any(isinstance(v, _NESTS) and _may_hold_tensors(v) for v in self.values):
             self.values, self._nest = pytree.tree_flatten(self.values)
 
     def shapes(self) -> list[torch.Size | None]:
@@ -49,15 +49,16 @@ class Arguments:
 
     def named(self, order: Sequence[str], values: list[Any]) -> dict[str, Any]:
         """Return arguments of the same form by name, where ``order`` names positional ones."""
-        args, kwargs = self.rebuild(values)
-        return {**dict(zip(order, args, strict=False)), **kwargs}
+        if self._nest is not None:
+            values = pytree.tree_unflatten(values, self._nest)
+        found = dict(zip(order, values[: self._positional], strict=False))
+        found.update(zip(self._names, values[self._positional :], strict=True))
+        return found
 
 
-def _may_hold_tensors(value: Any) -> bool:  # noqa: ANN401
+def _may_hold_tensors(nest: Any) -> bool:  # noqa: ANN401 - a list or the like
     """Say whether to look into an argument; strides and the like are taken as they are."""
-    if not isinstance(value, _NESTS) or isinstance(value, torch.Size):
-        return False
-    return isinstance(value, dict) or not all(isinstance(item, _PLAIN) for item in value)
+    return isinstance(nest, dict) or not all(isinstance(item, _PLAIN) for item in nest)
 
 
 def is_in_place(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:
@@ -71,6 +72,17 @@ _ITEM_SETTERS = {
     "__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ipow__",
     "__imod__", "__ifloordiv__", "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__",
 }  # fmt: skip
+
+
+_ASKED = "device dtype is_leaf itemsize layout nbytes ndim requires_grad shape"
+ASKS: frozenset[Callable[..., Any]] = frozenset(
+    [
+        *(getattr(Tensor, name).__get__ for name in _ASKED.split()),
+        Tensor.dim, Tensor.is_floating_point, Tensor.numel, Tensor.size,
+        torch.is_floating_point, torch.numel,
+    ]
+)  # fmt: skip
+"""What asks a tensor for its type or shape. A model may ask other things in another precision."""
 
 
 def transforms_active() -> bool:

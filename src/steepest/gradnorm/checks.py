@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from steepest.errors import ModelError, NonFiniteError
 from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.rounding import allowed
 
 
 def check_mode(model: nn.Module) -> None:
@@ -80,13 +81,20 @@ def is_unusual(parameter: nn.Parameter) -> bool:
     return parameter.is_complex() or bool(parameter._backward_hooks)  # noqa: SLF001
 
 
-def check_independence(small: Any, large: Any, first: int = 0) -> None:  # noqa: ANN401
+def check_independence(
+    small: Any,  # noqa: ANN401
+    large: Any,  # noqa: ANN401
+    first: int = 0,
+    *,
+    coarseness: float = 0.0,
+) -> None:
     """Raise if the same samples' outputs differ between a small and a large batch.
 
     Args:
         small: The outputs of some samples.
         large: The outputs of a batch that holds them side by side.
         first: Where they begin in it.
+        coarseness: Of the numbers that the model computes with.
 
     Raises:
         ModelError: If they do, by more than rounding.
@@ -99,7 +107,7 @@ def check_independence(small: Any, large: Any, first: int = 0) -> None:  # noqa:
     if a.shape != b.shape or not bool(torch.isfinite(a).all()):
         return
     scale = a.abs().max().clamp_min(1e-6)
-    if bool(((a - b).abs() > 1e-3 * scale).any()):
+    if bool(((a - b).abs() > allowed(1e-3, coarseness) * scale).any()):
         raise ModelError(
             "the model's output for a sample changes with the other samples of its batch, or from "
             "call to call, so a per-sample gradient is not defined: switch off what mixes or "

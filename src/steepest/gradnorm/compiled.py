@@ -14,6 +14,7 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import Loss, resolve
+from steepest.gradnorm.recorded import form_of
 from steepest.gradnorm.state import state_of
 from steepest.memory import is_out_of_memory
 
@@ -44,17 +45,19 @@ class Compiled:
         """Return squared norms [N, P] of a batch."""
         given = batches.detached(inputs)
         tensors = [t for t in pytree.tree_leaves((given, targets)) if t is not None]
-        key = tuple((t.shape, t.dtype, t.device, t.stride()) for t in tensors)
+        key = (form_of(given), None if targets is None else form_of(targets))
         program, state = self._programs.get(key, (None, None))
         found = None
-        if program is not None and self._targets_fit(targets):
+        if isinstance(program, _Recorded) and self._targets_fit(targets):
             # The device works while the host makes sure that the program still holds.
             found = program(*tensors)
         if key not in self._programs or state != state_of(self._engine.model):
-            state = state_of(self._engine.model)
+            state, found = state_of(self._engine.model), None
             program = self._program(given, targets, tensors)
             self._programs[key] = (program, state)
-            found = None if program is None else program(*tensors)
+        # Any other program would look at weights that may be of another shape by now.
+        if found is None and program is not None and self._targets_fit(targets):
+            found = program(*tensors)
         self._engine.check()
         if found is not None and not bool(found[1]):
             return found[0].clone()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from steepest.gradnorm.passing import pass_on
 from steepest.gradnorm.routes import Routes, chunks
 from steepest.gradnorm.shares import Share, squares_of_sum, sum_of_gradients, sum_of_squares
-from steepest.gradnorm.sources import Source, spans_are_disjoint
+from steepest.gradnorm.sources import Source, roots_of, spans_are_disjoint
 
 Squares = dict[nn.Parameter, Tensor]
 
@@ -41,14 +41,14 @@ class Component:
 
     def take(self, routes: Routes) -> Squares:
         """Return the squared norms [N] of the parameters, and let go of the shares."""
-        shares, self._shares = self._shares, defaultdict(list)
-        if not shares:
+        if not self._shares:
             return {}
+        shares, self._shares = self._shares, defaultdict(list)
         if len(shares) == 1:
             ((source, found),) = shares.items()
             if source.parameter is not None:
                 return {source.parameter: squares_of_sum(found, routes)}
-        roots = {root for source in shares for root in source.roots()}
+        roots = roots_of(shares)
         if len(roots) == 1 and spans_are_disjoint(list(shares)):
             first, *rest = [squares_of_sum(found, routes) for found in shares.values()]
             return {roots.pop(): sum(rest, start=first)}
@@ -92,9 +92,10 @@ def group(
             if other is not component:
                 component.sources.extend(other.sources)
                 found.update(dict.fromkeys(other.sources, component))
+                by_root.update(dict.fromkeys(roots_of(other.sources), component))
         component.sources.append(source)
         found[source] = component
-        by_root.update({root: component for one in component.sources for root in one.roots()})
+        by_root.update(dict.fromkeys(source.roots(), component))
     for joined in together:
         first, *rest = dict.fromkeys(found[source] for source in joined)
         for other in rest:

@@ -13,6 +13,9 @@ from steepest.gradnorm.patches import Geometry, patch_gram, patch_rows, patches
 from steepest.gradnorm.routes import Routes, chunks
 from steepest.gradnorm.shares import Share, sum_of_squares
 
+_LONG_RUN = 16
+"""So many numbers side by side are copied as quickly as more."""
+
 _WEIGHT_GRADIENTS = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
 
@@ -110,8 +113,13 @@ class Convolved(Share):
         return built
 
     def _by_rows(self) -> bool:
-        """Say whether patches are cut with the channels last."""
-        return self._geometry.groups == 1 and self._x.device.type == "cpu"
+        """Say whether patches are cut with the channels last, for a CPU to copy longer runs."""
+        geometry, x = self._geometry, self._x
+        if geometry.groups > 1 or x.device.type != "cpu":
+            return False
+        if geometry.stride[-1] > 1 or x.stride(-1) > 1:
+            return True
+        return self._g.shape[-1] < min(_LONG_RUN, geometry.kernel[-1] * self.shape[1])
 
     def _cut(self, rows: slice) -> Tensor:
         """Build gradients [n, *shape] from patches."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import reduce
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
 from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.meter import Meter, Observer
-from steepest.gradnorm.precision import Precision, computing_in
+from steepest.gradnorm.precision import Precision, computing_in, precision_of
 from steepest.gradnorm.preserve import preserved, preserved_buffers
 from steepest.gradnorm.recorded import Recorder, form_of
 from steepest.gradnorm.routes import Clock, Routes
@@ -89,8 +88,12 @@ class Engine:
     @property
     def dtype(self) -> torch.dtype:
         """The precision of the parameters; results are in single precision at least."""
-        found = {p.dtype.to_real() for p in self._parameters.values() if p.itemsize > 1}
-        return reduce(torch.promote_types, found)
+        return precision_of(self._parameters.values())
+
+    @property
+    def coarseness(self) -> float:
+        """Of the numbers that the model computes with, as far as the last batch showed."""
+        return 0.0 if self._last.plan is None else self._last.plan.coarseness
 
     @property
     def device(self) -> torch.device:
@@ -152,11 +155,12 @@ class Engine:
                 outputs, found, known.missed = self.by_rules(plan, inputs, losses)
                 if self._doubtful():
                     continue
-                fast = set(self._parameters.values()) - known.slow()
                 # A model may treat some batches in another way: look at 1, 2, 4, 8 …
-                due = known.batches.bit_count() == 1
+                if known.batches.bit_count() > 1:
+                    break
+                fast = set(self._parameters.values()) - known.slow()
                 told = outputs if known.batches == 1 else None
-                wrong = wrong_in_batch(self, fast, inputs, losses, found, told) if due else set()
+                wrong = wrong_in_batch(self, plan, fast, inputs, losses, found, told)
                 if not wrong:
                     break
                 self.distrust(wrong)
@@ -189,8 +193,7 @@ class Engine:
         self.routes.doubts = {}
         watch = Watch(fast, total, plan, data=batches.tensors_of(inputs), model=self.model)
         try:
-            with watch:
-                outputs = self.restored_call(inputs)
+            outputs = self.restored_call(inputs, watch)
             values = losses(outputs, slice(0, total))
             check_reached(values)
             meter = Meter(watch, self.routes, self.observer)
@@ -202,9 +205,6 @@ class Engine:
         """Run the model as for a measurement; return its outputs."""
         with self._measuring():
             return self.restored_call(batches.detached(inputs))
-
-    def _call(self, inputs: Inputs) -> Any:  # noqa: ANN401
-        return batches.call(self.model, inputs, copied=self._forms.changes_inputs)
 
     @contextmanager
     def _measuring(self) -> Iterator[None]:
@@ -279,7 +279,8 @@ class Engine:
         self.routes.careful |= places
         return again
 
-    def restored_call(self, inputs: Inputs) -> Any:  # noqa: ANN401
-        """Run the model, and put back the attributes that it sets on its way."""
+    def restored_call(self, inputs: Inputs, watch: Watch | None = None) -> Any:  # noqa: ANN401
+        """Run the model, watched or not, and put back the attributes that it sets on its way."""
+        copied = self._forms.changes_inputs
         with attributes_restored(self.model):
-            return self._call(inputs)
+            return batches.call(self.model, inputs, copied=copied, mode=watch)

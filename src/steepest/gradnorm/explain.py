@@ -18,6 +18,7 @@ from steepest.gradnorm.losses import Loss, resolve
 from steepest.gradnorm.precision import Precision
 from steepest.gradnorm.preserve import preserved_buffers
 from steepest.gradnorm.rules import function_name
+from steepest.gradnorm.sources import roots_of
 from steepest.gradnorm.steps import Shapes
 from steepest.gradnorm.uses import Use
 from steepest.memory import peak_bytes
@@ -130,7 +131,7 @@ def explain(
         engine.squared_norms(inputs, losses)
     layers = tuple(
         LayerCost(
-            parameters=tuple(engine.named({r for s in use.sources for r in s.roots()})),
+            parameters=tuple(engine.named(roots_of(use.sources))),
             function=function_name(use.step.function),
             route=routes[_place_measured(use, uses)],
             given=_scaled(use.step.given, use.step.inputs, use.samples),
@@ -146,8 +147,8 @@ def explain(
 
 def _place_measured(use: Use, uses: Mapping[int, Use]) -> int:
     """Return where a use was measured: with the last one to come that shares a parameter."""
-    roots = {root for source in use.sources for root in source.roots()}
-    shared = (p for p, u in uses.items() if any(not roots.isdisjoint(s.roots()) for s in u.sources))
+    roots = roots_of(use.sources)
+    shared = (p for p, u in uses.items() if not roots.isdisjoint(roots_of(u.sources)))
     return list(shared)[-1]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -21,20 +23,27 @@ _OF_TOKENS = ("TokenClassifier", "CausalLM", "MaskedLM", "Seq2SeqLM")
 """Outputs of Hugging Face that carry logits [N, L, C], whose positions would pass for classes."""
 
 
-def call(model: nn.Module, inputs: Inputs, *, copied: bool = True) -> Any:  # noqa: ANN401 - a model returns what it likes
+def call(
+    model: nn.Module,
+    inputs: Inputs,
+    *,
+    copied: bool = True,
+    mode: AbstractContextManager[object] | None = None,
+) -> Any:  # noqa: ANN401 - a model returns what it likes
     """Run the model on one batch.
 
     Args:
         model: Any module.
         inputs: N samples.
         copied: Whether to give it a copy: a model may write into what it is given.
+        mode: Looks on, and keeps the strides of gradients plain itself; that alone by default.
 
     Raises:
         ModelError: If the model fails; says on what. Lack of memory is passed on as it is.
     """
     try:
-        given = cloned(inputs) if copied else inputs
-        with plain_strides(tensors_of(given)[0]):
+        with plain_strides(tensors_of(inputs)[0]) if mode is None else mode:
+            given = cloned(inputs) if copied else inputs
             if isinstance(given, Tensor):
                 return model(given)
             if isinstance(given, Mapping):
@@ -76,15 +85,15 @@ def tensors_of(inputs: Inputs) -> list[Tensor]:
             )
         if item.layout != torch.strided or item.is_nested:
             raise InputError("inputs must be dense tensors: call .to_dense() or pad them first")
-    if not found or len({len(t) for t in found}) != 1:
-        sizes = [len(t) for t in found]
+    sizes = [t.shape[0] for t in found]
+    if not found or sizes.count(sizes[0]) != len(sizes):
         raise InputError(f"all inputs must hold the same number of samples; found {sizes}")
     return found
 
 
 def count(inputs: Inputs) -> int:
     """Return the number of samples N."""
-    return len(tensors_of(inputs)[0])
+    return tensors_of(inputs)[0].shape[0]
 
 
 def each(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
@@ -128,6 +137,12 @@ def are_finite(inputs: Inputs) -> Tensor:
     return torch.stack(found).all() if found else torch.ones((), dtype=torch.bool)
 
 
+def is_finite(tensor: Tensor) -> bool:
+    """Say whether a tensor holds neither NaN nor infinity."""
+    # A finite sum has no other terms, and is quicker to have than a mask.
+    return math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all())
+
+
 def check_finite(inputs: Inputs, names: Sequence[SampleId] | None = None) -> None:
     """Raise if a floating-point input holds NaN or infinity.
 
@@ -141,10 +156,7 @@ def check_finite(inputs: Inputs, names: Sequence[SampleId] | None = None) -> Non
     tensors = tensors_of(inputs)
     keys: list[Any] = list(inputs) if isinstance(inputs, Mapping) else list(range(len(tensors)))
     for key, tensor in zip(keys, tensors, strict=True):
-        # A finite sum has no other terms, and is quicker to have than a mask.
-        if not tensor.is_floating_point() or bool(tensor.sum().isfinite()):
-            continue
-        if not bool(torch.isfinite(tensor).all()):
+        if tensor.is_floating_point() and not is_finite(tensor):
             bad = ~torch.isfinite(tensor).reshape(len(tensor), -1).all(1)
             row = int(bad.nonzero()[0])
             name = row if names is None else names[row]

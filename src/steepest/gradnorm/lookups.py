@@ -62,7 +62,8 @@ class Lookup(Share):
         gradients = self._gradients[rows]
         if self._skipped is None:
             return gradients
-        return gradients * (self._ids[rows] != self._skipped)[..., None]
+        # No product: half precision may have overflown there, where nobody looks.
+        return gradients.masked_fill((self._ids[rows] == self._skipped)[..., None], 0)
 
 
 class Bags(Share):

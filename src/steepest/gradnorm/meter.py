@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from steepest.gradnorm.components import Squares, group
 from steepest.gradnorm.routes import Routes
 from steepest.gradnorm.scaling import rescaled, scales_of
-from steepest.gradnorm.sources import Source
+from steepest.gradnorm.sources import Source, roots_of
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
 from steepest.memory import is_out_of_memory
@@ -123,9 +123,8 @@ class Meter:
 
     def _reduce(self, use: Use) -> None:
         self._routes.place = use.place
-        roots = {root for source in use.sources for root in source.roots()}
         if use.spoilt or use.overwritten():
-            self.missed |= roots
+            self.missed |= roots_of(use.sources)
             return
         self._routes.taken.pop(use.place, None)
         try:
@@ -133,7 +132,7 @@ class Meter:
         except _NOT_COVERED as error:
             if is_out_of_memory(error):
                 raise
-            self.missed |= roots
+            self.missed |= roots_of(use.sources)
             return
         use.gradients = {}
         if not self._keep:
@@ -150,5 +149,8 @@ class Meter:
 
 def _swept_together(uses: Sequence[Use]) -> list[list[Source]]:
     """Return the sources of large functions that share some: a sample is built once for all."""
+    swept = [use for use in uses if use.is_swept()]
+    if not swept:
+        return []
     often = Counter(source for use in uses for source in use.sources)
-    return [u.sources for u in uses if u.is_swept() and any(often[s] > 1 for s in u.sources)]
+    return [use.sources for use in swept if any(often[source] > 1 for source in use.sources)]

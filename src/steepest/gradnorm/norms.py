@@ -127,11 +127,17 @@ class GradientNorms:
         # Half precision would overflow, and tie samples that differ.
         dtype = torch.promote_types(self.engine.dtype, torch.float32)
         result = combine(squares, self._norm).to(dtype)
-        fine = torch.isfinite(result).all()
-        # A GPU is waited for once.
-        if not bool(fine if finite is None else fine.logical_and(finite.to(result.device))):
+        if finite is None:
+            fine = batches.is_finite(result)
+        else:  # A GPU is waited for once.
+            fine = bool(torch.isfinite(result).all().logical_and(finite.to(result.device)))
+        if not fine:
             batches.check_finite(inputs)
-            raise NonFiniteError("a gradient is NaN or infinite: look at the model's outputs")
+            half = self.engine.coarseness >= torch.finfo(torch.float16).eps
+            raise NonFiniteError(
+                "a gradient is NaN or infinite: look at the model's outputs"
+                + half * ", or give copy.deepcopy(model).float(), as half precision overflows soon"
+            )
         return result
 
     def _all_squares(self, inputs: Inputs, targets: Tensor | None, total: int) -> Tensor:

@@ -39,7 +39,8 @@ class Outer(Share):
             routes.note("closed form")
             left: Tensor = torch.linalg.vector_norm(a, dim=(2, 3), dtype=wide(a))
             right: Tensor = torch.linalg.vector_norm(g, dim=(2, 3), dtype=wide(g))
-            return (left * right).square().sum(1)
+            squares = (left * right).square()
+            return squares[:, 0] if groups == 1 else squares.sum(1)
         costs: dict[str, float] = {
             "instantiate": positions * fan_in * fan_out,
             "gram": positions**2 * (fan_in + fan_out),

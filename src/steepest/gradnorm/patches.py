@@ -87,7 +87,7 @@ def patches(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
 def patch_rows(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
     """Cut an input into patches, the channels of each tap side by side.
 
-    What lies side by side is copied in longer runs than ``patches`` finds.
+    Where rows of the output are short, these are copied in longer runs than ``patches`` finds.
 
     Args:
         geometry: How the kernel moves, with one group.

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import reduce
 from typing import Literal, get_args
 
 import torch
+from torch import Tensor
 
 from steepest.errors import UnknownNameError
 
 Precision = Literal["fp32", "tf32", "bf16"]
 """``fp32`` as the weights are; ``tf32`` allows GPUs ten bits of fraction; ``bf16`` casts."""
+
+
+Casting = tuple[str, torch.dtype | None]
+"""A kind of device, and what ``torch.autocast`` casts to there, if anything."""
 
 
 def check_precision(precision: str) -> None:
@@ -22,6 +28,12 @@ def check_precision(precision: str) -> None:
     """
     if precision not in get_args(Precision):
         raise UnknownNameError("precision", str(precision), get_args(Precision))
+
+
+def precision_of(parameters: Iterable[Tensor]) -> torch.dtype:
+    """Return the finest precision of some parameters; bytes are not computed with."""
+    found = {p.dtype.to_real() for p in parameters if p.itemsize > 1}
+    return reduce(torch.promote_types, found) if found else torch.float32
 
 
 @contextmanager
@@ -45,3 +57,18 @@ def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
     finally:
         torch.set_float32_matmul_precision(matmul)
         torch.backends.cudnn.allow_tf32 = convolution
+
+
+def casting_now(device: torch.device) -> Casting:
+    """Return what is cast to on a device at the moment, by a model's own autocast too."""
+    kind = device.type
+    known = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return kind, torch.get_autocast_dtype(kind) if known else None
+
+
+def casting_as(casting: Casting) -> AbstractContextManager[object]:
+    """Cast as at an earlier moment."""
+    kind, dtype = casting
+    if casting_now(torch.device(kind)) == casting:
+        return nullcontext()
+    return torch.autocast(kind, dtype=dtype, enabled=dtype is not None, cache_enabled=False)

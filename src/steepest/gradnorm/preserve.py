@@ -10,6 +10,8 @@ from torch import nn
 
 from steepest.errors import ModelError, first_line
 
+_TABLES = (nn.Embedding, nn.EmbeddingBag)
+
 
 @contextmanager
 def preserved(model: nn.Module) -> Iterator[None]:
@@ -21,10 +23,15 @@ def preserved(model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     renormed = [
         module.weight for module, _ in modes
-        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None
+        if isinstance(module, _TABLES) and module.max_norm is not None
     ]  # fmt: skip
     weights = [(weight, weight.detach().clone()) for weight in renormed]
-    flags = [(p, p.requires_grad) for p in model.parameters()]
+    flags = [
+        (p, p.requires_grad)
+        for module, _ in modes
+        for p in module._parameters.values()  # noqa: SLF001 - without a second walk
+        if p is not None
+    ]
     with _same_draws({p.device for p, _ in flags if p.is_cuda}):
         try:
             yield
@@ -68,7 +75,9 @@ class Buffers:
     def changed(self) -> bool:
         """Say whether some buffer is not what it was."""
         return any(
-            buffer._version != version or module._buffers.get(name) is not buffer  # noqa: SLF001
+            buffer._version != version  # noqa: SLF001
+            or name not in module._buffers  # noqa: SLF001 - a scripted module's have no ``get``
+            or module._buffers[name] is not buffer  # noqa: SLF001
             for module, name, buffer, version, _ in self._saved
         )
 

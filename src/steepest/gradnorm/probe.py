@@ -20,7 +20,9 @@ from steepest.gradnorm.checks import check_independence
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.orders import first_disorder, moves_to_expect
+from steepest.gradnorm.rounding import Coarseness, coarseness_of
 from steepest.gradnorm.rows import Rows, measurable, settled
+from steepest.gradnorm.scaling import scales_of
 from steepest.gradnorm.steps import Kind, Plan, Step, locate, same_place
 from steepest.gradnorm.watch import UnwatchableError, Watch
 from steepest.memory import is_out_of_memory
@@ -54,6 +56,7 @@ class Probe:
         self._sizes = (_SMALL, 3 if self._total < 3 else min(self._total, _LARGE))
         self._kinds: dict[int, Kind] = {}
         self._sure = True
+        self._coarseness = coarseness_of(model.parameters())
         self.changes_inputs = False
 
     def plan_or_loop(self) -> Plan:
@@ -96,11 +99,12 @@ class Probe:
             return None
         if not self._in_order(passes):
             return None
-        check_independence(small_out, large_out)
+        check_independence(small_out, large_out, coarseness=self._coarseness)
         for use in [*small.uses, *large.uses]:
             small.steps[use.place].overwritten |= use.results_overwritten()
         checked = self._sure and self._total >= _SMALL
-        return Plan(small.steps, self._slow, checked, moves_to_expect(small.orders, large.orders))
+        moves = moves_to_expect(small.orders, large.orders)
+        return Plan(small.steps, self._slow, checked, moves, self._coarseness)
 
     def _run(self, size: int) -> tuple[Watch, Any]:
         inputs = batches.take(self._inputs, self._rows(size))
@@ -109,8 +113,9 @@ class Probe:
         watched = [p for p in self._parameters if p not in self._slow]
         watch = Watch(watched, size, data=given, model=self._model, kinds=self._kinds)
         try:
-            with attributes_restored(self._model), watch:
-                outputs = batches.call(self._model, inputs, copied=False)
+            with attributes_restored(self._model), Coarseness() as seen:
+                outputs = batches.call(self._model, inputs, copied=False, mode=watch)
+            self._coarseness = max(self._coarseness, seen.worst)
         except ModelError as error:
             watch.close()
             # It may want its samples in a certain order, or find fault with being watched.
@@ -188,7 +193,8 @@ class Probe:
                 lost |= self._out_of_order(watch, outputs, plans)
         for watch, _ in passes:
             for use in watch.uses:
-                if use.gradients and not measurable(use, [s[use.place] for s in plans]):
+                steps = [steps[use.place] for steps in plans]
+                if use.gradients and not measurable(use, steps, self._coarseness):
                     lost |= use.step.roots
         if lost:
             self._leave_out(lost)
@@ -207,7 +213,8 @@ class Probe:
         if not values.requires_grad:
             return lost
         rows = Rows(watch)
-        rows.send(values)
+        # In half precision the rows of a sure sample would vanish, and tell nothing.
+        rows.send(values * scales_of(values, outputs).to(values.dtype))
         for use in watch.uses:
             if not settled(use, rows, [steps[use.place] for steps in plans]):
                 lost |= use.step.roots

@@ -6,7 +6,7 @@ The engine's own work on the host would otherwise take longer than the device's.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -29,8 +29,10 @@ _REMEMBERED = 16
 
 def form_of(inputs: Inputs) -> tuple[object, ...]:
     """Return what two batches must have in common for one recording to do for both."""
+    # What goes by another name, or comes in another order, is something else.
+    names = tuple(inputs) if isinstance(inputs, Mapping) else ()
     tensors = batches.tensors_of(inputs)
-    return tuple((t.shape, t.stride(), t.dtype, t.device) for t in tensors)
+    return names, *((t.shape, t.stride(), t.dtype, t.device) for t in tensors)
 
 
 class Recorder:

@@ -10,6 +10,7 @@ from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import square_in_double
 from steepest.gradnorm.losses import Loss, resolve
 from steepest.gradnorm.norms import Norm, combine
+from steepest.gradnorm.precision import precision_of
 from steepest.gradnorm.scaling import scales_of_half
 
 
@@ -47,7 +48,7 @@ def reference_norms(
         grads = torch.autograd.grad(scaled, parameters, allow_unused=True)
         squares = torch.stack([_square(g, parameters[0]) for g in grads])
         rows.append(squares / scale.to(squares.device).square())
-    dtype = torch.promote_types(parameters[0].dtype, torch.float32)
+    dtype = torch.promote_types(precision_of(parameters), torch.float32)
     return combine(torch.stack(rows), norm).to(dtype)
 
 

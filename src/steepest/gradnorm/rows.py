@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from steepest.gradnorm.layout import Layout
+from steepest.gradnorm.rounding import allowed
 from steepest.gradnorm.steps import Step, settle
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
@@ -74,8 +75,14 @@ def settled(use: Use, rows: Rows, steps: list[Step]) -> bool:
     return worst <= _DISORDER
 
 
-def measurable(use: Use, steps: list[Step]) -> bool:
-    """Say whether a use can be measured by its rule, or else by running it again."""
+def measurable(use: Use, steps: list[Step], coarseness: float) -> bool:
+    """Say whether a use can be measured by its rule, or else by running it again.
+
+    Args:
+        use: Its gradients have arrived.
+        steps: What is known of it, in each pass.
+        coarseness: Of the numbers that the model computes with.
+    """
     if use.overwritten():
         return False
     try:
@@ -86,10 +93,10 @@ def measurable(use: Use, steps: list[Step]) -> bool:
         # Not what the rule was made for, such as a weight of another shape.
         for step in steps:
             step.rule = None
-    return _runs_again(use)
+    return _runs_again(use, allowed(1e-3, coarseness))
 
 
-def _runs_again(use: Use) -> bool:
+def _runs_again(use: Use, rounding: float) -> bool:
     """Say whether a function gives for single samples what it gave for all of them."""
     layouts = [layout for layout in use.step.outputs if layout is not None]
     try:
@@ -100,7 +107,7 @@ def _runs_again(use: Use) -> bool:
                 if part.shape != alone.shape:
                     return False
                 scale = part.abs().max().clamp_min(1e-6)
-                if bool(((part - alone).abs() > 1e-3 * scale).any()):
+                if bool(((part - alone).abs() > rounding * scale).any()):
                     return False
     except (RuntimeError, TypeError, ValueError, IndexError):
         return False

@@ -26,16 +26,13 @@ def scales_of(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
     The squares of a sure sample's gradient would otherwise vanish in single precision. Scaling by
     a power of two is exact, and is undone afterwards.
     """
-    ones = torch.ones(len(values), dtype=torch.float64, device=values.device)
     try:
         logits = batches.logits_of(outputs)
     except ModelError:
-        return ones
-    if not logits.requires_grad:
-        return ones
-    size = _size_of_gradient(values, logits)
+        return _ones(values)
+    size = _size_of_gradient(values, logits) if logits.requires_grad else None
     if size is None:
-        return ones
+        return _ones(values)
     largest = _LARGEST.get(values.dtype, _LARGEST_OTHERWISE)
     exponents = torch.where(size > 0, size.clamp_min(1e-300).log2().floor(), 0)
     return torch.exp2(-exponents.clamp(-largest, largest)).to(values.device)
@@ -46,17 +43,17 @@ def scales_of_half(
     outputs: Any,  # noqa: ANN401
     parameters: Sequence[nn.Parameter],
 ) -> Tensor:
-    """Return ``scales_of`` where the logits are in half precision, and ones [N] elsewhere.
+    """Return ``scales_of`` where a gradient passes through half precision, and ones [N] elsewhere.
 
     A backward pass of a sure sample loses its gradient in half precision at the first step. Ones
     as well for parameters with hooks: these have to see the gradient as it is.
     """
-    try:
-        half = batches.logits_of(outputs).dtype == torch.float16
-    except ModelError:
-        half = False
-    if half and not any(map(is_unusual, parameters)):
+    if not any(map(is_unusual, parameters)) and _passes_half(values):
         return scales_of(values, outputs)
+    return _ones(values)
+
+
+def _ones(values: Tensor) -> Tensor:
     return torch.ones(len(values), dtype=torch.float64, device=values.device)
 
 
@@ -66,6 +63,25 @@ def rescaled(squares: Mapping[nn.Parameter, Tensor], scales: Tensor) -> dict[nn.
         return {}
     table = torch.stack([s.to(scales.device) for s in squares.values()]).double()
     return dict(zip(squares, (table / scales.square()).unbind(), strict=True))
+
+
+def _passes_half(values: Tensor) -> bool:
+    """Say whether something on the way back from the losses [N] is in half precision.
+
+    Logits in single precision need not be: many models cast theirs at the end.
+    """
+    start = values.grad_fn
+    seen, waiting = {start}, [start]
+    while waiting:
+        node = waiting.pop()
+        if node is None:
+            continue
+        if any(kind.dtype == torch.float16 for kind in node._input_metadata):  # noqa: SLF001
+            return True
+        below = {following for following, _ in node.next_functions} - seen
+        seen |= below
+        waiting.extend(below)
+    return False
 
 
 def _size_of_gradient(values: Tensor, logits: Tensor) -> Tensor | None:

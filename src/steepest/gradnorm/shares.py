@@ -69,6 +69,27 @@ class Rerun(Dense):
         return sum_of_squares(self._gradients)
 
 
+class Reordered(Share):
+    """Gradients whose dimensions are in another order than the parameter's.
+
+    Args:
+        share: The gradients.
+        order: Which of their dimensions comes first in the parameter, which second, and so on.
+    """
+
+    def __init__(self, share: Share, order: Sequence[int]) -> None:
+        self.samples, self.shape = share.samples, torch.Size(share.shape[d] for d in order)
+        self._share, self._order = share, [1 + d for d in order]
+
+    def squares(self, routes: Routes) -> Tensor:
+        """Return squared norms [N]."""
+        return self._share.squares(routes)
+
+    def dense(self, rows: slice) -> Tensor:
+        """Build gradients [n, *shape]."""
+        return self._share.dense(rows).permute(0, *self._order).contiguous()
+
+
 def squares_of_sum(shares: Sequence[Share], routes: Routes) -> Tensor:
     """Return ‖Σ_u g_u‖² per sample [N] for the uses u of one parameter, cross terms included."""
     first = shares[0]
@@ -89,11 +110,12 @@ def sum_of_gradients(shares: Sequence[Share], rows: slice) -> Tensor:
 
 def sum_of_squares(gradients: Tensor) -> Tensor:
     """Return the squared norm of each sample's gradient [N], from [N, ...]."""
-    flat = gradients.reshape(len(gradients), -1)
+    flat = gradients if gradients.ndim == 2 else gradients.reshape(len(gradients), -1)
     norms: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=wide(flat))
     return norms.square()
 
 
 def wide(tensor: Tensor) -> torch.dtype:
     """Return the precision to add up squares in: single at least."""
-    return torch.promote_types(tensor.dtype, torch.float32)
+    dtype = tensor.dtype
+    return dtype if dtype == torch.float32 else torch.promote_types(dtype, torch.float32)

@@ -92,8 +92,8 @@ def _sampled(_: str, given: Named) -> list[Shift]:
 
 def _product(_: str, given: Named) -> list[Shift]:
     """Rows of one factor are added up as the other says: a permutation may be a matrix."""
-    left = given["input"]
-    return [Shift(left, (left.ndim - 1,), left, given["other"])]
+    left, right = given["input"], given["weight" if "weight" in given else "other"]
+    return [Shift(left, (left.ndim - 1,), left, right)]
 
 
 def _summed(_: str, given: Named) -> list[Shift]:
@@ -248,7 +248,7 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[str, Named], list[Shift]]]] = {
     "bmm": ("input other", _product),
     "mv": ("input other", _product),
     "dot": ("input other", _product),
-    "linear": ("input other bias", _product),
+    "linear": ("input weight bias", _product),
     "addmm": ("added input other", _product),
     "baddbmm": ("added input other", _product),
     "__matmul__": ("input other", _product),

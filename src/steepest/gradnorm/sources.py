@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -32,6 +32,7 @@ class Source:
         parents: The sources it was made of.
         maker: The function that made it.
         step: Which watched call made it.
+        spent: Whether the model wrote into it, so that something else has taken its place.
     """
 
     tensor: Tensor
@@ -40,12 +41,15 @@ class Source:
     parents: list[Source] = field(default_factory=list)
     maker: Callable[..., Any] | None = None
     step: int = -1
+    spent: bool = False
 
-    def roots(self) -> set[nn.Parameter]:
+    def __post_init__(self) -> None:
+        own = [] if self.parameter is None else [self.parameter]
+        self._roots = frozenset(own).union(*(parent.roots() for parent in self.parents))
+
+    def roots(self) -> frozenset[nn.Parameter]:
         """Return the parameters that this is or was made of."""
-        if self.parameter is not None:
-            return {self.parameter}
-        return {root for parent in self.parents for root in parent.roots()}
+        return self._roots
 
     def span(self) -> tuple[int, int] | None:
         """Return the stretch of its parameter that this shows, each element once, or None."""
@@ -68,6 +72,31 @@ class Source:
             and self.tensor.is_contiguous()
             and parent.tensor.is_contiguous()
         )
+
+
+def sources_in(values: Iterable[Any], by_id: Mapping[int, Source]) -> list[Source]:
+    """Return the sources among the arguments of a call, those in lists last.
+
+    Args:
+        values: The arguments.
+        by_id: Every source by the ``id`` of its tensor, which it holds: nothing else can have it.
+    """
+    found: list[Source] = []
+    waiting = [*values]
+    for value in waiting:
+        source = by_id.get(id(value))
+        if source is None:
+            if isinstance(value, (list, tuple)):
+                waiting.extend(value)
+        elif source not in found:
+            found.append(source)
+    return found
+
+
+def roots_of(sources: Iterable[Source]) -> set[nn.Parameter]:
+    """Return the parameters that some sources are or were made of."""
+    # A union of sets asks no parameter for its hash, which takes a while.
+    return set[nn.Parameter]().union(*(source.roots() for source in sources))
 
 
 def _stretch(view: Tensor, base: Tensor, whole: tuple[int, int]) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from steepest.gradnorm.calls import Arguments
 from steepest.gradnorm.layout import Layout, find_layouts
 from steepest.gradnorm.orders import Move
 from steepest.gradnorm.rules import Rule
-from steepest.gradnorm.sources import Source
+from steepest.gradnorm.sources import Source, roots_of
 
 Kind = Literal["skip", "derived", "use"]
 """A call with parameters gives nothing differentiable, a new source, or results for the data."""
@@ -63,12 +63,14 @@ class Plan:
         checked: Whether the order of the samples was checked; that takes two of them.
         moves: What may put samples elsewhere in a model that asks for values on its way, or picks
             by them, and might do otherwise next time; None for a model that cannot.
+        coarseness: Of the numbers that it computes with.
     """
 
     steps: list[Step]
     slow: set[nn.Parameter]
     checked: bool
     moves: list[Move] | None = None
+    coarseness: float = 0.0
 
     def expects(self, number: int, move: Move) -> bool:
         """Say whether this is the move with that number."""
@@ -136,10 +138,12 @@ def settle(step: Step, layout: Layout) -> None:
 
 def samples_in(step: Step, shapes: Sequence[torch.Size | None], samples: int) -> bool:
     """Say whether results have the shapes that the plan expects for so many samples."""
-    return len(shapes) == len(step.outputs) and all(
-        shape is None or (layout is not None and layout.fits(shape, samples))
-        for shape, layout in zip(shapes, step.outputs, strict=True)
-    )
+    if len(shapes) != len(step.outputs):
+        return False
+    for shape, layout in zip(shapes, step.outputs, strict=True):
+        if shape is not None and (layout is None or not layout.fits(shape, samples)):
+            return False
+    return True
 
 
 def is_planned(
@@ -150,6 +154,8 @@ def is_planned(
     found: list[Source],
 ) -> bool:
     """Say whether a call is the one that was expected at its place."""
-    if step.function != func or step.roots != {r for source in found for r in source.roots()}:
+    if step.function != func or step.roots != roots_of(found):
+        return False
+    if any(source.spent for source in found):
         return False
     return step.kind != "derived" or step.given == Arguments(args, kwargs).shapes()

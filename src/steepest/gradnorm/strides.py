@@ -26,6 +26,14 @@ def plain_strides(samples: Tensor) -> AbstractContextManager[object]:
     return _PlainStrides() if concerned else nullcontext()
 
 
+def straighten(func: Callable[..., Any], result: Any) -> None:  # noqa: ANN401 - of any function
+    """Let the result of a normalisation get a gradient with plain strides where it matters."""
+    concerned = func in _OF_ANY or (func in _OF_ONE and len(result) == 1)
+    # A leaf is a normalised weight that is watched: no gradient goes on from there.
+    if concerned and result.is_cpu and result.requires_grad and not result.is_leaf:
+        result.register_hook(_plain)
+
+
 class _PlainStrides(TorchFunctionMode):
     def __torch_function__(
         self,
@@ -35,8 +43,7 @@ class _PlainStrides(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
         result = func(*args, **(kwargs or {}))
-        if (func in _OF_ANY or (func in _OF_ONE and len(result) == 1)) and result.requires_grad:
-            result.register_hook(_plain)
+        straighten(func, result)
         return result
 
 

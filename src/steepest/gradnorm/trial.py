@@ -17,6 +17,7 @@ from steepest.gradnorm.components import Squares
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
 from steepest.gradnorm.losses import RowLosses
+from steepest.gradnorm.rounding import allowed
 from steepest.gradnorm.steps import Plan
 
 if TYPE_CHECKING:
@@ -45,11 +46,12 @@ def wrong_on_trial(
     finally:
         engine.routes.kernels = True
     alone = squares_one_by_one(engine.restored_call, some, losses, engine.named(fast))
-    return _disagreeing(found, alone, engine.dtype) - missed
+    return _disagreeing(found, alone, _rounding(engine, plan)) - missed
 
 
 def wrong_in_batch(
     engine: Engine,
+    plan: Plan,
     fast: set[nn.Parameter],
     inputs: Inputs,
     losses: RowLosses,
@@ -62,6 +64,7 @@ def wrong_in_batch(
 
     Args:
         engine: Measured the batch.
+        plan: By this.
         fast: The parameters that it measured by rules.
         inputs: N samples.
         losses: What was measured.
@@ -78,13 +81,13 @@ def wrong_in_batch(
         here = slice(row, row + 1)
 
         def loss(alone: object, _: slice, here: slice = here) -> list[Tensor]:
-            check_independence(alone, outputs, here.start)
+            check_independence(alone, outputs, here.start, coarseness=plan.coarseness)
             return losses(alone, here)
 
         one = batches.take(inputs, here)
         alone = squares_one_by_one(engine.restored_call, one, loss, engine.named(fast))
         mine = [{p: s[here] for p, s in squares.items()} for squares in found]
-        wrong |= _disagreeing(mine, alone, engine.dtype)
+        wrong |= _disagreeing(mine, alone, _rounding(engine, plan))
     return wrong
 
 
@@ -94,17 +97,20 @@ def _is_fine(engine: Engine) -> bool:
     return exact and engine.device.type == "cpu"
 
 
+def _rounding(engine: Engine, plan: Plan) -> float:
+    return allowed(_OFF.get(engine.dtype, _OFF_SINGLE), plan.coarseness)
+
+
 def _disagreeing(
-    found: Sequence[Squares], alone: Sequence[Squares], dtype: torch.dtype
+    found: Sequence[Squares], alone: Sequence[Squares], rounding: float
 ) -> set[nn.Parameter]:
     """Return the parameters whose squared norms [N] differ by more than rounding."""
-    allowed = _OFF.get(dtype, _OFF_SINGLE)
     wrong: set[nn.Parameter] = set()
     for mine, truth in zip(found, alone, strict=True):
         size = torch.stack(list(truth.values())).sum(0).sqrt()
         for parameter, squares in truth.items():
             exact = squares.sqrt()
             got = mine[parameter].sqrt() if parameter in mine else torch.zeros_like(exact)
-            if bool(((got - exact).abs() > allowed * (exact + _NEGLIGIBLE * size)).any()):
+            if bool(((got - exact).abs() > rounding * (exact + _NEGLIGIBLE * size)).any()):
                 wrong.add(parameter)
     return wrong

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.hooks import RemovableHandle
 
 from steepest.gradnorm.calls import Arguments
+from steepest.gradnorm.precision import casting_as, casting_now
 from steepest.gradnorm.routes import CHUNK_FLOATS
 from steepest.gradnorm.rules import Call
 from steepest.gradnorm.shares import Rerun, Share
@@ -74,6 +75,7 @@ class Use:
         self._arguments.values = []
         self._values: list[Any] = [v.detach() if isinstance(v, Tensor) else v for v in values]
         self._versions: list[int] = []
+        self._casting = casting_now(sources[0].tensor.device)
         self._hooks: list[RemovableHandle] = []
         self.listener: Listener | None = None
         self.gradients: dict[int, Tensor] = {}
@@ -156,7 +158,8 @@ class Use:
         if rule.samples == "first" and layout.dim != 0:
             raise NotImplementedError
         g = _computable(self.gradients[0])
-        values = [_like(v, g) for v in self._values]
+        at_inputs = zip(self._values, self.step.inputs, strict=True)
+        values = [_like(v, g, of_samples=layout is not None) for v, layout in at_inputs]
         names = self._arguments.named(rule.arguments, values)
         at = self._arguments.named(rule.arguments, self._sources_at)
         wanted = {name: s for name, s in at.items() if isinstance(s, Source)}
@@ -226,7 +229,10 @@ class Use:
             else:
                 given.append(value)
         args, kwargs = self._arguments.rebuild(given)
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+        with (
+            torch.enable_grad(), torch.backends.cudnn.flags(enabled=False),
+            casting_as(self._casting),
+        ):  # fmt: skip
             results = self.step.function(*args, **kwargs)
         floats = [r for r in pytree.tree_leaves(results)
                   if isinstance(r, Tensor) and r.is_floating_point()]  # fmt: skip
@@ -235,12 +241,13 @@ class Use:
 
 def _computable(gradient: Tensor) -> Tensor:
     """Return a gradient in a precision in which squares can be added up."""
-    if gradient.dtype == torch.float64 or gradient.device.type == "cuda":
-        return gradient
-    return gradient.float()
+    wide = gradient.dtype in {torch.float32, torch.float64}
+    return gradient if wide or gradient.is_cuda else gradient.float()
 
 
-def _like(value: Any, gradient: Tensor) -> Any:  # noqa: ANN401
+def _like(value: Any, gradient: Tensor, *, of_samples: bool) -> Any:  # noqa: ANN401
     if not isinstance(value, Tensor) or value.dtype == gradient.dtype:
         return value
+    if gradient.itemsize < value.itemsize <= 4 and not of_samples:
+        return value  # What all samples share, as a running mean: its rounding would add up.
     return value.to(gradient.dtype) if value.is_floating_point() else value

@@ -13,6 +13,7 @@ from steepest.gradnorm.losses import Loss
 from steepest.gradnorm.precision import computing_in
 from steepest.gradnorm.preserve import preserved, preserved_buffers
 from steepest.gradnorm.reference import reference_norms
+from steepest.gradnorm.rounding import allowed
 
 _ROUNDING = {"fp32": 2e-3, "tf32": 2e-2, "bf16": 1e-1}
 """By how much rounding may move a norm; the loop over single samples rounds, too."""
@@ -60,8 +61,9 @@ def verify(
     row, column = divmod(worst, off.shape[1])
     rough = engine.precision if engine.device.type != "cpu" else "fp32"
     rough = "bf16" if engine.precision == "bf16" else rough
-    allowed = 1e-6 if engine.dtype == torch.float64 else _ROUNDING[rough]
-    if not bool(off.flatten()[worst] <= allowed):
+    exact = engine.dtype == torch.float64 and engine.coarseness <= torch.finfo(torch.float64).eps
+    least = 1e-6 if exact else _ROUNDING[rough]
+    if not bool(off.flatten()[worst] <= allowed(least, engine.coarseness)):
         raise VerificationError(
             f"sample {int(rows[row])}: the gradient norm of {engine.names[column]!r} is "
             f"{mine[row, column]:.6g}, but {truth[row, column]:.6g} when measured alone: please "

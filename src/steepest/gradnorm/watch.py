@@ -17,17 +17,18 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from steepest.gradnorm import overwriting
 from steepest.gradnorm.anchors import Anchors
-from steepest.gradnorm.calls import Arguments, is_in_place, opened, transforms_active
+from steepest.gradnorm.calls import ASKS, Arguments, is_in_place, opened, transforms_active
 from steepest.gradnorm.orders import Orders
 from steepest.gradnorm.origins import Origins
 from steepest.gradnorm.reach import Reach, depends_on
 from steepest.gradnorm.rules import RULES
-from steepest.gradnorm.sources import Source
+from steepest.gradnorm.sources import Source, roots_of, sources_in
 from steepest.gradnorm.steps import Kind, Plan, Step, is_planned, samples_in, shapes_of
+from steepest.gradnorm.strides import straighten
 from steepest.gradnorm.uses import Use
 
-_IN_PLACE = {torch.Tensor.add_, torch.Tensor.sub_}
 _HOOKS = {torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook}
 _RECURRENT = {torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu}
 
@@ -78,8 +79,8 @@ class Watch(TorchFunctionMode):
         self._kinds = kinds or {}
         self._by_id = {id(p): Source(p, parameter=p) for p in parameters}
         self._ordered = plan is not None and plan.moves is None
-        known = model if model is not None and not self._ordered else nn.Module()
-        self._origins = Origins(data, [*known.parameters(), *known.buffers()])
+        known = [] if model is None or self._ordered else [*model.parameters(), *model.buffers()]
+        self._origins = Origins(data, known)
         self.orders = Orders(self._origins, samples, recording=plan is None)
         self._reach = Reach()
         for source in self._by_id.values() if plan is None else ():
@@ -116,19 +117,22 @@ class Watch(TorchFunctionMode):
     ) -> Any:  # noqa: ANN401
         """Let one torch function run, and take part where parameters are concerned."""
         kwargs = kwargs or {}
-        found = self._sources_in(args, kwargs) if torch.is_grad_enabled() else []
+        asks = func in ASKS or not torch.is_grad_enabled()
+        found = [] if asks else sources_in([*args, *kwargs.values()], self._by_id)
         if not found or self.derailed or transforms_active():
             result = func(*args, **kwargs)
             self._note(func, args, kwargs, result)
-            return result
-        if func in _HOOKS:
-            raise UnwatchableError({root for source in found for root in source.roots()})
-        if func not in RULES and (inner := opened(func)) is not None:
+        elif func in _HOOKS:
+            raise UnwatchableError(roots_of(found))
+        elif func not in RULES and (inner := opened(func)) is not None:
             with self:
                 return inner(*args, **kwargs)
-        if self._plan is not None:
-            return self._follow(self._plan, func, args, dict(kwargs), found)
-        return self._record(func, args, dict(kwargs), found)
+        elif self._plan is not None:
+            result = self._follow(self._plan, func, args, dict(kwargs), found)
+        else:
+            result = self._record(func, args, dict(kwargs), found)
+        straighten(func, result)
+        return result
 
     def _follow(
         self,
@@ -161,7 +165,7 @@ class Watch(TorchFunctionMode):
             return func(*args, **kwargs)
         if step.kind == "derived":
             return self._derive(place, func, args, kwargs, found)
-        if func in _IN_PLACE and not samples_in(step, [args[0].shape], self.samples):
+        if overwriting.adds_in_place(func) and not samples_in(step, [args[0].shape], self.samples):
             return func(*args, **kwargs)
         result, use = self._call(place, step, args, kwargs, found)
         if not samples_in(step, shapes_of(result), self.samples):
@@ -177,12 +181,15 @@ class Watch(TorchFunctionMode):
     ) -> Any:  # noqa: ANN401
         place = len(self.steps)
         kind = self._kinds.get(place)
-        roots = {root for source in found for root in source.roots()}
+        roots = roots_of(found)
+        if any(source.spent for source in found):
+            raise UnwatchableError(roots)
         given = Arguments(args, kwargs).shapes()
         step = Step(func, kind or "use", roots, given)
         self.steps.append(step)
         if kind is None and not self._origins.stem_from_data((args, kwargs)):
-            if is_in_place(func, kwargs):
+            known = (self._by_id.values(), self.uses)
+            if is_in_place(func, kwargs) and not overwriting.may_replace(func, found, *known):
                 raise UnwatchableError(roots)
             result = self._derive(place, func, args, kwargs, found)
             made = any(source.step == place for source in self._by_id.values())
@@ -190,8 +197,11 @@ class Watch(TorchFunctionMode):
             step.returned = shapes_of(result)
             self._note(func, args, kwargs, result, place)
             return result
-        if is_in_place(func, kwargs) and not self._in_place_is_safe(func, args):
-            raise UnwatchableError(roots)
+        if is_in_place(func, kwargs):
+            # What is made of parameters is a leaf here, and cannot be changed.
+            leaf = id(args[0]) in self._by_id
+            if leaf or not overwriting.may_change_data(func, args[0], self._reach):
+                raise UnwatchableError(roots)
         step.rule = RULES.get(func)
         result, use = self._call(place, step, args, kwargs, found)
         tensors = [v for v in pytree.tree_leaves(result) if isinstance(v, Tensor)]
@@ -206,13 +216,6 @@ class Watch(TorchFunctionMode):
             result = self._kept(use, result)
         self._note(func, args, kwargs, result, place, met_data=True)
         return result
-
-    def _in_place_is_safe(self, func: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-        """Say whether the result of a call in place is sure to be what the model goes on with."""
-        target = args[0]
-        if func not in _IN_PLACE or id(target) in self._by_id:
-            return False  # What is made of parameters is a leaf here, and cannot be changed.
-        return not target._is_view() and self._reach(target)  # noqa: SLF001
 
     def _call(
         self,
@@ -244,9 +247,10 @@ class Watch(TorchFunctionMode):
         found: list[Source],
     ) -> Any:  # noqa: ANN401
         """Run a function of parameters alone; its results are sources themselves."""
-        result = func(*args, **kwargs)
+        result = overwriting.copying(func)(*args, **kwargs)
         if any(value is source.tensor for value in pytree.tree_leaves(result) for source in found):
             return result
+        overwriting.replace(func, found[0], result)
 
         def leaf(value: Any) -> Any:  # noqa: ANN401
             if not isinstance(value, Tensor) or not value.requires_grad:
@@ -264,17 +268,6 @@ class Watch(TorchFunctionMode):
         self.uses.append(use)
         use.seal()
         return self._anchors.tie(use, result)
-
-    def _sources_in(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Source]:
-        found: list[Source] = []
-        for value in (*args, *kwargs.values()):
-            if isinstance(value, Tensor):
-                source = self._by_id.get(id(value))
-                if source is not None and source not in found:
-                    found.append(source)
-            elif isinstance(value, list | tuple):
-                found.extend(s for s in self._sources_in(tuple(value), {}) if s not in found)
-        return found
 
     def _note(
         self,

@@ -8,6 +8,7 @@ gradients at once. Functions without a rule are run again sample by sample.
 from steepest.gradnorm.rules import (
     broadcasting,
     convolution,
+    einsum,
     embedding,
     linear,
     normalisation,
@@ -20,6 +21,7 @@ __all__ = [
     "Rule",
     "broadcasting",
     "convolution",
+    "einsum",
     "embedding",
     "function_name",
     "linear",

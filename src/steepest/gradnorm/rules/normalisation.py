@@ -125,7 +125,7 @@ def _channel_sums(
     shape = x.shape[:2]
     row = (1, shape.numel(), -1)
     if mean.ndim == 1:
-        mean, var = mean.repeat(shape[0]), var.repeat(shape[0])
+        mean, var = mean.expand(shape), var.expand(shape)
     _, products, sums = torch.ops.aten.native_batch_norm_backward.default(
         g.view(row), x.view(row), None, mean.flatten(), var.flatten(), None, None, False, eps,
         [False, True, True],
