@@ -99,7 +99,8 @@ def test_select_takes_all_that_score_takes():
     scoring = inspect.signature(steepest.score).parameters
     choosing = inspect.signature(steepest.select).parameters
     assert set(choosing) - set(scoring) == {"k"}
-    assert {n: p.default for n, p in scoring.items()}.items() <= {
+    assert set(scoring) - set(choosing) == {"shard"}  # of which nothing can be chosen
+    assert {n: p.default for n, p in scoring.items() if n != "shard"}.items() <= {
         n: p.default for n, p in choosing.items()
     }.items()
 

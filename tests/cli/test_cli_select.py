@@ -228,6 +228,9 @@ def test_labels_may_be_names_where_the_classes_are_named(photos, workshop, capsy
     mixed = [*named[:-1], f"{READABLE[5]},2"]
     assert learnt_from(workshop, capsys, mixed, *names, "--run", "loop").ids == wanted.ids
     assert learnt_from(workshop, capsys, mixed, "--run", "loop").ids == wanted.ids
+    # A sheet as a spreadsheet saves it; who was not asked yet is not labelled.
+    sheet = ["id;label;skip;rank", *(f"{name};{words[c]};;1" for name, c in numbers.items())]
+    assert learnt_from(workshop, capsys, [*sheet, f"{READABLE[6]};;;2"], *names) == wanted
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -12,12 +13,19 @@ from steepest.cli.select_loop import (
     add_loop_arguments,
     choose_round,
     class_names,
+    loop_pool,
     loop_settings,
     say_chosen,
     write_out,
 )
 from steepest.cli.select_model import add_model_arguments, check_weights, make_model, make_task
 from steepest.cli.select_pool import add_pool_arguments, open_pool
+from steepest.cli.select_shards import (
+    add_shard_arguments,
+    check_shard_arguments,
+    choose_scored,
+    score_shard,
+)
 from steepest.cli.select_support import add_support_arguments, read_labelled, read_support
 from steepest.errors import InputError
 from steepest.files import check_writable
@@ -70,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--subset", type=int, metavar="N", help="score a random subset of this size only"
     )
+    add_shard_arguments(parser)
     add_seed(parser)
     parser.add_argument(
         "--batch-size", type=int, metavar="N", help="samples at once (default: auto)"
@@ -107,21 +116,26 @@ def execute(arguments: argparse.Namespace) -> int:
         learnt_from=Needs.TARGETS in strategy.needs_alone,
     )
 
-    def choose(loop: Pool | None, k: int) -> Selection:
-        return select(
-            model,
-            pool,
-            k,
-            strategy,
-            labelled=left_out if loop is None else {*loop.taken(), *(left_out or ())},
-            subset=arguments.subset,
-            seed=arguments.seed,
-            task=make_task(arguments),
-            support=read_support(arguments, labels, load, loop),
-            batch_size="auto" if arguments.batch_size is None else arguments.batch_size,
-            progress=not arguments.quiet,
-        )
+    def look(loop: Pool | None) -> dict[str, Any]:
+        return {
+            "labelled": left_out if loop is None else {*loop.taken(), *(left_out or ())},
+            "subset": arguments.subset,
+            "seed": arguments.seed,
+            "task": make_task(arguments),
+            "support": read_support(arguments, labels, load, loop),
+            "batch_size": "auto" if arguments.batch_size is None else arguments.batch_size,
+            "progress": not arguments.quiet,
+        }
 
+    def choose(loop: Pool | None, k: int) -> Selection:
+        if arguments.scores is not None:
+            return choose_scored(arguments.scores, model, pool, k, strategy, look(loop))
+        return select(model, pool, k, strategy, **look(loop))
+
+    if arguments.shard is not None:
+        loop = None if settings is None else loop_pool(arguments, settings)
+        score_shard(arguments, model, pool, strategy, look(loop))
+        return 0
     if settings is not None:
         picks = choose_round(arguments, settings, model, pool, choose)
     else:
@@ -148,8 +162,12 @@ def _check_out(arguments: argparse.Namespace) -> None:
     if out is None:
         if arguments.run is None or kind is not None:
             raise InputError("say where the picks go to, by --out FILE")
+        if arguments.shard is not None:
+            raise InputError("say where the scores go to, by --out FILE.npz")
         return
-    if kind is not None:
+    if check_shard_arguments(arguments):
+        pass
+    elif kind is not None:
         check_export(kind, out)
     elif out.suffix not in (".csv", ".json"):
         raise InputError(f"--out {out}: picks are saved as .csv or .json")

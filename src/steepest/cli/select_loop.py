@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.files import write_atomically
 from steepest.labelling.exchange.array_identity import identify_array
@@ -100,6 +101,12 @@ def class_names(arguments: argparse.Namespace, settings: Settings | None) -> tup
     return Vocabulary(CLASSIFICATION, names).names
 
 
+def loop_pool(arguments: argparse.Namespace, settings: Settings) -> Pool | None:
+    """Show the pool of a loop as it is now; None if the loop has not begun."""
+    folder = LoopFolder(arguments.run, settings)
+    return folder.read_pool() if folder.begun else None
+
+
 def choose_round(
     arguments: argparse.Namespace,
     settings: Settings,
@@ -156,7 +163,7 @@ def write_out(
 
 def say_chosen(arguments: argparse.Namespace, picks: Selection) -> None:
     """Say how many samples were chosen, and where they are."""
-    chosen = f"{len(picks)} of {picks.candidates} samples chosen by {picks.strategy}"
+    chosen = f"{len(picks)} of {counted(picks.candidates, 'sample')} chosen by {picks.strategy}"
     print(chosen if arguments.out is None else f"{chosen}: {arguments.out}")
 
 
@@ -167,7 +174,8 @@ def _show(arguments: argparse.Namespace, taken: Taken, folder: LoopFolder) -> Se
     if new is not None:
         made.append((taken.number, new))
     picks = write_out(arguments, made, folder)
-    waiting = f"{earlier + (0 if new is None else len(new.picks))} samples wait for a label"
+    all_waiting = earlier + (0 if new is None else len(new.picks))
+    waiting = counted(all_waiting, "sample waits for a label", "samples wait for a label")
     if new is None:
         place = "" if arguments.out is None else f": {arguments.out}"
         print(f"nothing new was chosen, since enough samples wait (--more chooses others){place}")

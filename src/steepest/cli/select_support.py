@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from steepest.errors import InputError
+from steepest.labelling.exchange.csv_file import is_sheet, read_csv
 from steepest.labelling.exchange.vocabulary import CLASSIFICATION, Vocabulary
 from steepest.pool import Pool
 from steepest.strategies.support import Support
 
-_HEADER = ["id", "label"]
+_HEADER = ("id", "label")
 
 
 def add_support_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +77,8 @@ def read_labelled(
     """Read which samples are labelled, and their classes where the file has them.
 
     Args:
-        path: One id per line, or ``id,label``; a first line that says so is passed over.
+        path: One id per line, or ``id,label``; a first line that says so is passed over. Or a
+            table with these and other columns, as ``steepest ingest`` takes it.
         ids: The names of the pool's samples; None if they go by their index.
         names: The classes' names in the model's order; none if they are not known.
         learnt_from: Whether somebody wants the classes; if not, names may be unknown.
@@ -92,21 +94,33 @@ def read_labelled(
     known = None if ids is None else frozenset(ids)
     found: list[int | str] = []
     labels: dict[int | str, int] = {}
-    for number, line in enumerate(_lines(path), start=1):
-        name, label = _split(line)
-        if not line or (number == 1 and [name, label] == _HEADER):
-            continue
-        if known is not None and line in known:
-            # A name may hold a comma itself: then what follows is no class.
-            name, label = line, None
+    for where, line, name, label in _rows(path, known or ()):
         try:
             sample = _sample(name, line, known)
             if label is not None and (learnt_from or names):
                 labels[sample] = _class_number(label, names)
         except InputError as error:
-            raise InputError(f"--labelled {path}, line {number}: {error}") from error
+            raise InputError(f"--labelled {path}, {where}: {error}") from error
         found.append(sample)
     return found, labels
+
+
+def _rows(path: Path, known: Collection[str]) -> Iterator[tuple[str, str, str, str | None]]:
+    """Yield where a row stands, what it says as a whole, its id and its class, if it has one."""
+    lines = _lines(path)
+    if is_sheet(path) and _split(lines[0]) != _HEADER:
+        # A table as `steepest ingest` takes it; rows that nobody has filled in are not labelled.
+        for row in filter(lambda row: row.answered, read_csv(path)):
+            yield row.where, str(row.id), str(row.id), str(row.label).strip() or None
+        return
+    for number, line in enumerate(lines, start=1):
+        name, label = _split(line)
+        if not line or (number == 1 and (name, label) == _HEADER):
+            continue
+        if line in known:
+            # A name may hold a comma itself: then what follows is no class.
+            name, label = line, None
+        yield f"line {number}", line, name, label
 
 
 def _sample(name: str, line: str, known: Collection[str] | None) -> int | str:

@@ -6,11 +6,11 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from steepest.devices import choose_device
 from steepest.errors import InputError
@@ -31,6 +31,7 @@ from steepest.scoring.arguments import (
 )
 from steepest.scoring.probabilities import FirstLook, WatchedView
 from steepest.scoring.samples import Samples, as_samples
+from steepest.scoring.shards import WHOLE, Shard
 from steepest.scoring.single_logit import single_logits_named
 from steepest.seeds import SampleId, keyed_uniform
 from steepest.selection import random_subset
@@ -54,6 +55,7 @@ class Looking:
     device: torch.device | str | None = None
     progress: bool | Progress = True
     support: Support | None = None
+    shard: Shard = WHOLE
 
     def __post_init__(self) -> None:
         check_subset(self.subset)
@@ -80,6 +82,33 @@ def as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> 
     return strategy
 
 
+class Candidates(NamedTuple):
+    """Which samples of a pool are looked at.
+
+    Attributes:
+        taken: Ids of labelled samples.
+        free: Positions of all others, in the pool's order.
+        positions: Positions of those to look at: a random part of the free ones, or all.
+    """
+
+    taken: set[SampleId]
+    free: list[int]
+    positions: list[int]
+
+
+def find_candidates(samples: Samples, how: Looking) -> Candidates:
+    """Find the samples that can be chosen.
+
+    Raises:
+        InputError: If there are none.
+    """
+    taken = _taken(samples, how.labelled, how.support or NO_SUPPORT)
+    free = [p for p in range(len(samples)) if samples.ids[p] not in taken]
+    if not free:
+        raise InputError("every sample of the pool is labelled already")
+    return Candidates(taken, free, _subset(samples, free, how.subset, how.seed))
+
+
 @contextmanager
 def looking_at(
     model: nn.Module, samples: Samples, strategy: Strategy, how: Looking
@@ -91,16 +120,15 @@ def looking_at(
     """
     check_model(model)
     support = how.support or NO_SUPPORT
-    taken = _taken(samples, how.labelled, support)
-    free = [p for p in range(len(samples)) if samples.ids[p] not in taken]
-    if not free:
-        raise InputError("every sample of the pool is labelled already")
-    positions = _subset(samples, free, how.subset, how.seed)
+    taken, free, positions = find_candidates(samples, how)
     if not isinstance(strategy, Scorer):
         # Samples come in an order of their own, so that a choice does not depend on the pool's.
         positions, free = (_shuffled(samples, p, how.seed) for p in (positions, free))
     model = on_device(model, how.device)
     where, kind = place_of(model)
+    batch_size = _batch_size(how.batch_size, where, strategy.needs)
+    if how.shard.count > 1:
+        positions = list(how.shard.take(positions, batch_size))
     shown = as_progress(how.progress)
     few = samples.part(positions[:1])
     with (
@@ -114,7 +142,7 @@ def looking_at(
             engine=_engine(model, strategy, how.precision),
             device=where,
             dtype=kind,
-            batch_size=_batch_size(how.batch_size, where, strategy.needs),
+            batch_size=batch_size,
             task=_losses(how.task),
         )
         if _takes_features(strategy, support):
@@ -166,9 +194,11 @@ def on_device(model: nn.Module, device: torch.device | str | None) -> nn.Module:
 
 def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype]:
     """Return the device and the type of a model's weights."""
-    floats = (p for p in model.parameters() if p.is_floating_point())
-    tensor = next(floats, torch.empty(0))
-    return tensor.device, tensor.dtype
+    floats: list[Tensor] = [p for p in model.parameters() if p.is_floating_point()]
+    floats = floats or [torch.empty(0)]
+    # Weights may be kept in bytes, which nothing is computed in.
+    kinds = (p.dtype for p in floats if p.itemsize > 1)
+    return floats[0].device, next(kinds, torch.get_default_dtype())
 
 
 def labelled_ids(

@@ -7,7 +7,7 @@ uniform, whatever the model knows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from steepest.errors import ProbabilitiesWarning
 from steepest.strategies import Batch, PoolView
-from steepest.strategies.view import Columns
+from steepest.strategies.view import Columns, Make
 
 _TOLERANCE = 1e-4
 _ENOUGH = 32
@@ -56,12 +56,7 @@ class WatchedView(PoolView):
         super().__init__(*parts, **more)
         self.first = first
 
-    def collect(
-        self,
-        make: Callable[[Batch], Tensor | Mapping[str, Tensor]],
-        what: str = "looking",
-        size: int | None = None,
-    ) -> Columns:
+    def collect(self, make: Make, what: str = "looking", size: int | None = None) -> Columns:
         """Look at every sample once and keep what a function makes of each batch."""
 
         def noted(batch: Batch) -> Tensor | Mapping[str, Tensor]:

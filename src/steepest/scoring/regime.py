@@ -77,15 +77,7 @@ def describe_inversion(regime: Regime | None, strategy: Strategy) -> str | None:
     Returns:
         None if they do not, or if no gradient was measured: a weak model is then not the reason.
     """
-    if Needs.GRADIENTS not in strategy.needs or regime is None or not regime.inverted:
-        return None
-    correlation = regime.rank_correlation or 0.0
-    place = "last" if correlation <= _LAST else "somewhat lower than others"
-    return (
-        f"{strategy.name} ranks this model's most uncertain samples {place} (rank correlation with "
-        f"entropy {correlation:+.2f}, mean entropy {regime.entropy_ratio:.0%} of its "
-        "maximum): the model is still weak; use 'margin' or 'entropy' until it has learnt more"
-    )
+    return _describe(regime, strategy.name) if Needs.GRADIENTS in strategy.needs else None
 
 
 def warn_if_inverted(regime: Regime | None, strategy: Strategy) -> None:
@@ -93,3 +85,22 @@ def warn_if_inverted(regime: Regime | None, strategy: Strategy) -> None:
     said = describe_inversion(regime, strategy)
     if said is not None:
         warnings.warn(said, RegimeWarning, stacklevel=3)
+
+
+def warn_of_inversion(regime: Regime | None, name: str) -> None:
+    """Warn likewise of a strategy that measures gradients, where no more than its name is known."""
+    said = _describe(regime, name)
+    if said is not None:
+        warnings.warn(said, RegimeWarning, stacklevel=3)
+
+
+def _describe(regime: Regime | None, name: str) -> str | None:
+    if regime is None or not regime.inverted:
+        return None
+    correlation = regime.rank_correlation or 0.0
+    place = "last" if correlation <= _LAST else "somewhat lower than others"
+    return (
+        f"{name} ranks this model's most uncertain samples {place} (rank correlation with "
+        f"entropy {correlation:+.2f}, mean entropy {regime.entropy_ratio:.0%} of its "
+        "maximum): the model is still weak; use 'margin' or 'entropy' until it has learnt more"
+    )

@@ -24,6 +24,7 @@ from torch.utils.data import (
     default_collate,
 )
 
+from steepest.counted import counted
 from steepest.errors import InputError, SteepestError, in_one_line
 from steepest.gradnorm.inputs import Inputs, count, tensors_of
 from steepest.pool.values import plain_id, plain_list
@@ -79,8 +80,8 @@ class Samples:
             wanted, found = min(size, len(positions) - done), count(inputs)
             if found != wanted:
                 raise InputError(
-                    f"a batch holds {found} samples where {wanted} were asked for: the pool's "
-                    "collation must keep every sample; leave out bad ones beforehand"
+                    f"a batch holds {counted(found, 'sample')} where {wanted} were asked for: the "
+                    "pool's collation must keep every sample; leave out bad ones beforehand"
                 )
             done += found
             yield inputs

@@ -19,8 +19,9 @@ from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose
 from steepest.scoring.samples import PoolLike, as_samples
 from steepest.scoring.scores import Scores
+from steepest.scoring.shards import WHOLE, Shard, check_shardable
 from steepest.seeds import SampleId, check_seed
-from steepest.strategies import Scorer, Strategy, Support
+from steepest.strategies import Needs, Scorer, Strategy, Support
 from steepest.tasks.base import Task
 
 
@@ -40,6 +41,7 @@ def score(
     device: torch.device | str | None = None,
     progress: bool | Progress = True,
     support: Support | None = None,
+    shard: str | None = None,
 ) -> Scores:
     """Score the samples of a pool; higher = label first.
 
@@ -62,6 +64,8 @@ def score(
         device: Where to compute; by default where the model is.
         progress: Whether to show progress.
         support: What some strategies take beside the model; see ``Support``.
+        shard: Score one of several parts of the candidates, such as ``"2/4"``; ``Scores.merge``
+            puts all of them together.
 
     Raises:
         SteepestError: In one line, if something cannot be used.
@@ -69,6 +73,9 @@ def score(
     check_model(model)
     model, seed = unwrapped(model), check_seed(seed)
     chosen = as_strategy(strategy, options)
+    part = WHOLE if shard is None else Shard.parse(shard)
+    if part.count > 1:
+        check_shardable(chosen)
     if not isinstance(chosen, Scorer):
         raise InputError(
             f"{chosen.name} chooses samples for what they are together and has no score for each: "
@@ -84,6 +91,7 @@ def score(
         device=device,
         progress=progress,
         support=support,
+        shard=part,
     )
     scored_by = fingerprint(model)
     with looking_at(model, as_samples(pool, ids), chosen, how) as view:
@@ -99,4 +107,8 @@ def score(
         seed=seed,
         model=scored_by,
         regime=regime,
+        entropies=view.entropies,
+        classes=view.classes,
+        gradients=Needs.GRADIENTS in chosen.needs,
+        shard=part,
     )

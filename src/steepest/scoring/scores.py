@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from steepest.scoring.regime import Regime
+from steepest.errors import InputError
+from steepest.scoring.regime import Regime, diagnose, warn_of_inversion
+from steepest.scoring.score_file import read_scores, write_scores
+from steepest.scoring.select import check_k
+from steepest.scoring.selection import Selection
+from steepest.scoring.shards import WHOLE, Shard
 from steepest.seeds import SampleId
+from steepest.selection import top_k
+from steepest.tables import from_table, to_table
+
+_ALIKE = ("strategy", "options", "seed", "model", "classes")
+"""What all shards of a pool have in common."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +36,10 @@ class Scores:
         seed: Seeds every draw.
         model: Fingerprint of the model.
         regime: The diagnosis, or None for strategies that do not look at the model.
+        entropies: Entropy of each prediction [N]; None for those strategies.
+        classes: The number of classes; 0 for those strategies.
+        gradients: Whether gradients were measured.
+        shard: Which part of the pool was scored.
     """
 
     ids: Sequence[SampleId]
@@ -34,6 +49,125 @@ class Scores:
     seed: int
     model: str
     regime: Regime | None
+    entropies: npt.NDArray[np.float64] | None = None
+    classes: int = 0
+    gradients: bool = False
+    shard: Shard = WHOLE
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def select(self, k: int) -> Selection:
+        """Choose the k highest scores, as ``steepest.select`` does of the same pool.
+
+        Args:
+            k: How many.
+
+        Raises:
+            InputError: If k is less than 1 or more than there are scores, or other shards are
+                missing.
+        """
+        if self.shard.count > 1:
+            raise InputError(
+                f"these are the scores of shard {self.shard} alone: choose from all of them, by "
+                "Scores.merge([...]).select(k)"
+            )
+        best = top_k(self.values, self.ids, check_k(k, len(self), None), self.seed)
+        if self.gradients:
+            warn_of_inversion(self.regime, self.strategy)
+        return Selection(
+            ids=tuple(self.ids[i] for i in best),
+            scores=tuple(float(self.values[i]) for i in best),
+            strategy=self.strategy,
+            options=self.options,
+            seed=self.seed,
+            model=self.model,
+            regime=self.regime,
+            candidates=len(self),
+        )
+
+    @classmethod
+    def merge(cls, parts: Iterable[Scores]) -> Scores:
+        """Put the shards of a pool together, in any order.
+
+        Returns:
+            What scoring the whole pool at once gives.
+
+        Raises:
+            InputError: If a shard is missing or there twice, or they differ in strategy, options,
+                seed, model or samples.
+        """
+        found = sorted(parts, key=lambda part: part.shard.number)
+        if not found:
+            raise InputError("there are no scores to merge: give one for each shard")
+        _check_complete([part.shard for part in found])
+        for part in found[1:]:
+            _check_alike(found[0], part)
+        ids = tuple(name for part in found for name in part.ids)
+        if len(set(ids)) < len(ids):
+            raise InputError("shards have samples in common: make all of them from one pool")
+        values = np.concatenate([part.values for part in found])
+        told = [part.entropies for part in found if part.entropies is not None]
+        entropies = np.concatenate(told) if len(told) == len(found) else None
+        return replace(
+            found[0],
+            ids=ids,
+            values=values,
+            entropies=entropies,
+            regime=diagnose(values, entropies, found[0].classes),
+            shard=WHOLE,
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write everything to an .npz file, in one step.
+
+        Raises:
+            InputError: If it has another name, or cannot be written there.
+        """
+        columns = {"values": self.values}
+        if self.entropies is not None:
+            columns["entropies"] = self.entropies
+        facts = {name: getattr(self, name) for name in (*_ALIKE, "gradients")}
+        facts["shard"] = to_table(self.shard)
+        write_scores(Path(path), self.ids, columns, facts)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Scores:
+        """Read what ``save`` wrote.
+
+        Raises:
+            InputError: If it is no such file.
+        """
+        ids, columns, facts = read_scores(Path(path))
+        try:
+            values, entropies = columns["values"], columns.get("entropies")
+            shard = from_table(Shard, facts.pop("shard"))
+            regime = diagnose(values, entropies, facts["classes"])
+            return cls(ids, values, regime=regime, entropies=entropies, shard=shard, **facts)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{path} holds no scores saved by steepest ({error})") from error
+
+
+def _check_complete(shards: Sequence[Shard]) -> None:
+    counts = {shard.count for shard in shards}
+    if len(counts) > 1:
+        told = " and ".join(str(count) for count in sorted(counts))
+        raise InputError(f"some scores are of {told} shards: merge those of one division")
+    numbers, (count,) = [shard.number for shard in shards], counts
+    twice = next((n for n in numbers if numbers.count(n) > 1), None)
+    if twice is not None:
+        raise InputError(f"shard {twice}/{count} is there twice: give each once")
+    lacking = sorted(set(range(1, count + 1)) - set(numbers))
+    if lacking:
+        told = ", ".join(f"{n}/{count}" for n in lacking)
+        raise InputError(f"scores of shard {told} are missing: make them, and merge all")
+
+
+def _check_alike(first: Scores, other: Scores) -> None:
+    for name in _ALIKE:
+        here, there = getattr(first, name), getattr(other, name)
+        if here != there:
+            raise InputError(
+                f"shard {other.shard} was scored with {name} {there!r}, and shard {first.shard} "
+                f"with {here!r}: score all in the same way"
+            )

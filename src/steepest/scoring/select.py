@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.gradnorm.precision import Precision
 from steepest.measure import Measurement, measured
@@ -54,8 +55,8 @@ def select(
 ) -> Selection:
     """Choose the k samples of a pool that should be labelled next.
 
-    All arguments but ``k`` are those of ``steepest.score``. Warns when a gradient norm
-    ranks the most uncertain samples last.
+    All arguments but ``k`` are those of ``steepest.score``, which has ``shard`` as well. Warns when
+    a gradient norm ranks the most uncertain samples last.
 
     Args:
         model: Any module that returns logits, or carries them in its output.
@@ -178,7 +179,9 @@ def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401
             f"k = {k}, but no sample is left to choose: all are labelled, waiting or skipped"
         )
     if number > unlabelled:
-        raise InputError(f"k = {k}, but only {unlabelled} samples can be chosen: lower k")
+        raise InputError(
+            f"k = {k}, but only {counted(unlabelled, 'sample')} can be chosen: lower k"
+        )
     if subset is not None and number > subset:
         raise InputError(f"k = {k} is more than the subset of {subset} that would be scored")
     return number

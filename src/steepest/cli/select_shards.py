@@ -1,0 +1,105 @@
+"""Scoring a pool in parts, each by a process or machine of its own, and choosing from all parts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from steepest.counted import counted
+from steepest.errors import InputError
+from steepest.models.fingerprint import fingerprint
+from steepest.scoring import Scores, Selection, score
+from steepest.scoring.looking import Looking, find_candidates
+from steepest.scoring.samples import PoolLike, as_samples
+from steepest.scoring.score_file import check_suffix
+from steepest.scoring.shards import Shard
+from steepest.strategies import Strategy
+
+
+def add_shard_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of scoring in parts."""
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="score the I-th of N parts of the pool alone and write its scores to --out, an .npz "
+        "file; nothing is chosen yet",
+    )
+    parser.add_argument(
+        "--scores",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="choose by the scores of all N shards; the rest of the command is what it was",
+    )
+
+
+def check_shard_arguments(arguments: argparse.Namespace) -> bool:
+    """Return whether one shard is to be scored.
+
+    Raises:
+        InputError: If something is asked for that does not go with that.
+    """
+    if arguments.shard is None:
+        return False
+    if arguments.scores is not None:
+        raise InputError("--shard scores a part and --scores chooses from all: leave out one")
+    if arguments.export is not None:
+        raise InputError("--export is for picks, and --shard makes none: give it with --scores")
+    Shard.parse(arguments.shard)
+    check_suffix(arguments.out)
+    return True
+
+
+def score_shard(
+    arguments: argparse.Namespace,
+    model: nn.Module,
+    pool: PoolLike,
+    strategy: Strategy,
+    how: Mapping[str, Any],
+) -> None:
+    """Score one part of the pool, and keep the scores."""
+    scores = score(model, pool, strategy, shard=arguments.shard, **how)
+    scores.save(arguments.out)
+    said = f"{counted(len(scores), 'sample')} of shard {scores.shard} scored by {scores.strategy}"
+    print(f"{said}: {arguments.out}")
+
+
+def choose_scored(
+    files: Iterable[Path],
+    model: nn.Module,
+    pool: PoolLike,
+    k: int,
+    strategy: Strategy,
+    how: Mapping[str, Any],
+) -> Selection:
+    """Choose k samples by scores that were made before.
+
+    Raises:
+        InputError: If the scores are not complete, or not those that would be made now.
+    """
+    merged = Scores.merge(Scores.load(path) for path in files)
+    now = {
+        "strategy": strategy.name,
+        "options": strategy.options(),
+        "seed": how["seed"],
+        "model": fingerprint(model),
+    }
+    for name, value in now.items():
+        if getattr(merged, name) != value:
+            raise InputError(
+                f"--scores were made with {name} {getattr(merged, name)!r}, which is {value!r} "
+                "now: score the shards again, or choose as they were scored"
+            )
+    samples = as_samples(pool)
+    wanted = {samples.ids[p] for p in find_candidates(samples, Looking(**how)).positions}
+    if differing := wanted ^ set(merged.ids):
+        raise InputError(
+            f"--scores are of other samples than can be chosen now "
+            f"({counted(len(differing), 'sample differs', 'samples differ')}, such as "
+            f"{next(iter(differing))!r}): score the shards again"
+        )
+    return merged.select(k)
