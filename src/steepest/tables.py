@@ -43,6 +43,21 @@ def from_table(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
     return made
 
 
+def check_choices(made: Any, where: str) -> None:  # noqa: ANN401 - any dataclass
+    """Refuse a dataclass that was made in Python with a value that is none of a field's choices.
+
+    Raises:
+        UnknownNameError: As ``from_table`` does, which looks at what is written down.
+    """
+    try:
+        hints = get_type_hints(type(made))
+    except NameError:
+        return  # Annotations of the user's own that only a type checker can resolve.
+    for field in dataclasses.fields(made):
+        if get_origin(hints[field.name]) is Literal:
+            _convert(getattr(made, field.name), hints[field.name], f"{where} {field.name}")
+
+
 def to_table(made: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
     """Turn a dataclass into plain tables and lists, ready for JSON."""
     return {f.name: _plain(getattr(made, f.name)) for f in dataclasses.fields(made)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 
 import numpy as np
@@ -11,9 +10,8 @@ import torch
 from scipy import stats
 
 from steepest.errors import InputError, UnknownNameError
-from steepest.selection import d2_sample, d2_sample_products
-
-SAMPLING = sys.modules["steepest.selection.d2_sampling"]
+from steepest.selection import d2_sampling
+from steepest.selection.d2_sampling import d2_sample, d2_sample_products
 
 
 def normal(*shape, seed=0):
@@ -79,8 +77,8 @@ class TestDistribution:
     def test_one_proposal_a_round_or_many_give_the_same_distribution(self, monkeypatch):
         points = normal(6, 2, seed=3)
         first = int(points.square().sum(1).argmax())
-        monkeypatch.setattr(SAMPLING, "_SMALLEST", 2)
-        monkeypatch.setattr(SAMPLING, "_LARGEST", 2)
+        monkeypatch.setattr(d2_sampling, "_SMALLEST", 2)
+        monkeypatch.setattr(d2_sampling, "_LARGEST", 2)
         total = 2000
         found = Counter(
             tuple(d2_sample(points, 3, draws(seed)).positions.tolist()) for seed in range(total)

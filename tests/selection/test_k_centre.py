@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import sys
 
 import numpy as np
 import pytest
 import torch
 
 from steepest.errors import InputError
-from steepest.selection import cover_radius, k_centre, k_centre_exact
+from steepest.selection import k_centre as greedy_module
+from steepest.selection import points as points_module
+from steepest.selection.k_centre import k_centre
+from steepest.selection.k_centre_exact import k_centre_exact
 from steepest.selection.points import Points, nearest_to_mean
-
-GREEDY = sys.modules["steepest.selection.k_centre"]
-POINTS = sys.modules["steepest.selection.points"]
 
 
 def normal(*shape, seed=0):
@@ -56,10 +55,10 @@ def best_radius(points, k, centres=None, spared=0):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of a few points and tiles of a few rows, so that little data needs many of them."""
-    monkeypatch.setattr(GREEDY, "_SMALLEST", 4)
-    monkeypatch.setattr(GREEDY, "_LARGEST", 16)
-    monkeypatch.setattr(POINTS, "TILE_BYTES", 2000)
-    monkeypatch.setattr(POINTS, "_CENTRES", 7)
+    monkeypatch.setattr(greedy_module, "_SMALLEST", 4)
+    monkeypatch.setattr(greedy_module, "_LARGEST", 16)
+    monkeypatch.setattr(points_module, "TILE_BYTES", 2000)
+    monkeypatch.setattr(points_module, "_CENTRES", 7)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -98,7 +97,7 @@ class TestGreedy:
     def test_points_that_are_not_kept_in_float64_give_the_same(self, monkeypatch):
         points = normal(90, 4).float() + 100
         whole = k_centre(points, 60, centres=points[:5] + 0.01)
-        monkeypatch.setattr(POINTS, "KEPT_BYTES", 0)
+        monkeypatch.setattr(points_module, "KEPT_BYTES", 0)
         tiled = k_centre(points, 60, centres=points[:5] + 0.01)
         assert tiled.positions.tolist() == whole.positions.tolist()
 
@@ -163,7 +162,7 @@ def test_greedy_is_within_twice_the_best_and_exact_is_the_best(seed):
     points, centres = normal(11, 2, seed=seed), normal(2, 2, seed=seed + 50)
     best = best_radius(points, 3, centres)
     greedy = k_centre(points, 3, centres=centres)
-    after = cover_radius(points, torch.cat([centres, points[greedy.positions]]))
+    after = float(torch.cdist(points, torch.cat([centres, points[greedy.positions]])).amin(1).max())
     assert best <= after * (1 + 1e-12)
     assert after <= 2 * best
     exact = k_centre_exact(points, 3, centres=centres)
@@ -185,7 +184,8 @@ class TestExact:
         exact = k_centre_exact(points, 3)
         assert sorted(exact.picks.positions.tolist()) == [1, 4, 7]
         assert exact.radius == 1
-        assert cover_radius(points, points[k_centre(points, 3).positions]) == 2
+        greedy = points[k_centre(points, 3).positions]
+        assert torch.cdist(points, greedy).amin(1).max() == 2
 
     def test_picks_are_distinct_and_radii_never_rise(self):
         points = normal(40, 3)

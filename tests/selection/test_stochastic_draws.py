@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from steepest.errors import InputError, UnknownNameError
-from steepest.selection import perturb, top_k
-from steepest.selection.stochastic import keyed_gumbel
+from steepest.selection import top_k
+from steepest.selection.stochastic import keyed_gumbel, perturb
 
 SCORES = np.array([0.2, 1.0, 0.5, 2.0])
 IDS = range(4)

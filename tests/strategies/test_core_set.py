@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 import steepest
-from steepest.errors import InputError, NonFiniteError, UnknownNameError
-from steepest.selection import cover_radius
+from steepest.errors import InputError, NonFiniteError, SettingWarning, UnknownNameError
 from steepest.strategies import Support, create
 
 
@@ -83,8 +82,16 @@ def test_exact_covers_at_least_as_well_as_greedy():
     for method in ("greedy", "exact"):
         picks = choose(pool, 6, labelled=[0, 1, 2], options={"method": method})
         assert len(set(picks.ids)) == 6
-        radii[method] = cover_radius(pool, torch.cat([known, pool[list(picks.ids)]]))
+        centres = torch.cat([known, pool[list(picks.ids)]])
+        radii[method] = torch.cdist(pool, centres).amin(1).max()
     assert radii["exact"] < radii["greedy"]
+
+
+def test_an_exact_search_that_was_cut_short_says_so(monkeypatch):
+    monkeypatch.setattr("steepest.selection.k_centre_exact._NODES", 0)
+    with pytest.warns(SettingWarning, match="a better choice may exist: choose from fewer"):
+        picks = choose(normal(40, 2, seed=5), 6, options={"method": "exact"})
+    assert len(set(picks.ids)) == 6
 
 
 def test_exact_refuses_a_large_pool_before_the_model_runs():

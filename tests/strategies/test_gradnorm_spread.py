@@ -10,7 +10,8 @@ from torch import nn
 import steepest
 from steepest.errors import InputError, UnknownNameError
 from steepest.seeds import generator
-from steepest.selection import d2_sample, k_centre
+from steepest.selection.d2_sampling import d2_sample
+from steepest.selection.k_centre import k_centre
 from steepest.strategies import create
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")

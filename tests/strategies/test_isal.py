@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,7 @@ from steepest.scoring.looking import Looking, looking_at
 from steepest.scoring.samples import as_samples
 from steepest.scoring.select import choose_from
 from steepest.strategies import Support, create
-from steepest.strategies.isal import SOLVERS, Isal
+from steepest.strategies.isal import Isal, Solver
 from steepest.tasks import MultiLabel, Segmentation
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
@@ -134,7 +136,7 @@ def exact_scores(model, points, labels, free, *, train, held, damping):
         return (slopes(free, own) @ s).numpy()
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", get_args(Solver))
 @pytest.mark.parametrize("left_out", [False, True])
 def test_every_solver_inverts_the_matrix_with_the_damping_that_is_given(solver, left_out):
     points = make_points()
@@ -211,7 +213,7 @@ def test_without_two_labelled_samples_and_their_targets_it_says_so(support):
         steepest.select(make_model(), make_pool(), 2, "isal", support=support, progress=False)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", get_args(Solver))
 @pytest.mark.parametrize("target", [7, 3, -1])
 def test_a_target_that_is_no_class_is_named_with_its_sample(solver, target):
     targets = {**make_support().targets, 11: target}
@@ -297,5 +299,5 @@ def test_numbers_out_of_range_are_refused(options):
 
 @pytest.mark.parametrize("option", ["solver", "layers"])
 def test_unknown_names_are_refused(option):
-    with pytest.raises(UnknownNameError, match=f"{option} of isal"):
+    with pytest.raises(UnknownNameError, match=f"strategy 'isal' {option} 'vectors'"):
         Isal(**{option: "vectors"})

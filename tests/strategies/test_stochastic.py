@@ -15,7 +15,7 @@ from steepest.errors import InputError, UnknownNameError
 from steepest.models import build
 from steepest.scoring.looking import Looking, looking_at
 from steepest.scoring.samples import as_samples
-from steepest.selection import perturb
+from steepest.selection.stochastic import perturb
 from steepest.strategies import Needs, Scorer, create, names, strategy
 from steepest.strategies.base import STRATEGIES
 

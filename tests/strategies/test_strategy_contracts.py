@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_origin, get_type_hints
+
 import numpy as np
 import pytest
 import torch
@@ -22,6 +24,12 @@ pytestmark = [
 ALL = names()
 SCORERS = [name for name in ALL if issubclass(STRATEGIES.get(name), Scorer)]
 FREE = [i for i in range(SAMPLES) if i not in LABELLED]
+CHOICES = [
+    (name, option)
+    for name in ALL
+    for option, hint in get_type_hints(STRATEGIES.get(name)).items()
+    if get_origin(hint) is Literal
+]
 
 
 @pytest.fixture
@@ -164,6 +172,12 @@ class TestEveryStrategy:
 
     def test_it_has_a_file_of_its_own(self, name):
         assert STRATEGIES.get(name).__module__ == f"steepest.strategies.{name.replace('-', '_')}"
+
+
+@pytest.mark.parametrize(("name", "option"), CHOICES)
+def test_an_unknown_choice_is_refused_in_python_too(name, option):
+    with pytest.raises(UnknownNameError, match=f"strategy '{name}' {option} 'no'"):
+        STRATEGIES.get(name)(**{option: "no"})
 
 
 @pytest.mark.parametrize("name", SCORERS)

@@ -59,20 +59,6 @@ def k_centre(
     return Picks(np.asarray(picked, dtype=np.intp), np.sqrt(np.asarray(squares)))
 
 
-def cover_radius(points: Tensor, centres: Tensor, outliers: float = 0.0) -> float:
-    """Return the largest distance of a point to its nearest centre.
-
-    Args:
-        points: Coordinates [N, D].
-        centres: At least one [M, D].
-        outliers: The share of points, the farthest, that need not be covered.
-    """
-    left = len(points) - count_outliers(outliers, len(points))
-    origin = points[0]
-    nearest = Points(points, origin=origin).nearest_squares(Points(centres, origin=origin))
-    return float(nearest.sort().values[left - 1].sqrt())
-
-
 def count_outliers(share: float, points: int) -> int:
     """Return how many points a share of them is, rounded down.
 

@@ -8,7 +8,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from steepest.errors import UnknownNameError
 from steepest.seeds import generator
 from steepest.selection.d2_sampling import First, d2_sample_products
 from steepest.strategies.base import Needs, Strategy, strategy
@@ -42,10 +41,6 @@ class Badge(Strategy):
     dense: ClassVar[bool] = False
 
     first: First = "norm"
-
-    def __post_init__(self) -> None:
-        if self.first not in ("norm", "random"):
-            raise UnknownNameError("first sample of badge", str(self.first), ("norm", "random"))
 
     def choose(self, pool: PoolView, k: int) -> Choice:
         """Return k samples, in the order in which they were drawn."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -13,14 +12,14 @@ import numpy as np
 from torch import Tensor, nn
 
 from steepest.errors import InputError, NonFiniteError, SteepestError, in_one_line
-from steepest.own_code import import_own
+from steepest.own_code import import_own_class
 from steepest.registry import Registry
 from steepest.seeds import SampleId
 from steepest.selection import top_k
 from steepest.strategies.batch import Batch
 from steepest.strategies.choice import Choice
 from steepest.strategies.view import PoolView
-from steepest.tables import from_table, to_table
+from steepest.tables import check_choices, from_table, to_table
 
 if TYPE_CHECKING:
     from steepest.training.extra import Extra
@@ -32,18 +31,8 @@ def _import_strategy(name: str) -> type[Strategy]:
     Raises:
         InputError: If there is no such class, or it lacks what a strategy has.
     """
-    found = import_own("strategy", name, "package.module:Class")
-    if found is None:
-        module, _, attribute = name.partition(":")
-        raise InputError(f"strategy {name!r}: {module} has no class {attribute!r}")
-    if not isinstance(found, type) or not issubclass(found, Strategy):
-        raise InputError(
-            f"strategy {name!r} is no class that derives from steepest.strategies.Strategy or "
-            "Scorer: make it one"
-        )
-    if inspect.isabstract(found):
-        lacking = " and ".join(sorted(found.__abstractmethods__))
-        raise InputError(f"strategy {name!r} has no {lacking}: implement it")
+    base: type[Strategy] = Strategy  # type: ignore[type-abstract]
+    found = import_own_class("strategy", name, base, "steepest.strategies.Strategy or Scorer")
     own = vars(found).get("name")
     # An inherited name would be that of another strategy.
     found.name = own if isinstance(own, str) and own else found.__name__
@@ -90,6 +79,10 @@ class Strategy(ABC):
 
     name: ClassVar[str] = ""
     trains: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        # Any other value would be taken in silence for one of those that are known.
+        check_choices(self, f"strategy {self.name!r}")
 
     @property
     def needs(self) -> Needs:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from steepest.counted import counted
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
@@ -151,8 +152,8 @@ class Batch:
         classes = getattr(self.task, "classes", logits.shape[1])
         if logits.shape[1] != classes:
             raise ModelError(
-                f"the model has {logits.shape[1]} outputs, but the task has {classes} classes: "
-                "give one of them the other's number"
+                f"the model has {counted(logits.shape[1], 'output')}, but the task has "
+                f"{classes} classes: give one of them the other's number"
             )
         self._logits = self.task.distributions(logits)
         if len(self._logits) != len(self.ids):

@@ -58,6 +58,7 @@ class ClusterMargin(Strategy):
     max_points: int = 5000
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 1 <= self.ratio < math.inf:
             raise InputError(f"cluster-margin: ratio must be at least 1, not {self.ratio}")
         if self.threshold != "auto" and not self.threshold >= 0:

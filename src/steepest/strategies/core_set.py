@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from steepest.errors import UnknownNameError
+from steepest.errors import SettingWarning
 from steepest.selection.k_centre import count_outliers, k_centre
 from steepest.selection.k_centre_exact import check_size, k_centre_exact
 from steepest.strategies.base import Needs, Strategy, strategy
@@ -47,8 +48,7 @@ class CoreSet(Strategy):
     outliers: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.method not in ("greedy", "exact"):
-            raise UnknownNameError("core-set method", str(self.method), ("greedy", "exact"))
+        super().__post_init__()
         count_outliers(self.outliers, 1)
 
     def choose(self, pool: PoolView, k: int) -> Choice:
@@ -58,7 +58,15 @@ class CoreSet(Strategy):
         points = feature_rows(pool, self.name).to(pool.device)
         known = labelled_rows(pool, self.name, points)
         if self.method == "exact":
-            picks = k_centre_exact(points, k, centres=known, outliers=self.outliers).picks
+            found = k_centre_exact(points, k, centres=known, outliers=self.outliers)
+            picks = found.picks
+            if not found.proved:
+                warnings.warn(
+                    "core-set: the exact search was cut short, so that a better choice may exist: "
+                    "choose from fewer candidates by subset, or use method='greedy'",
+                    SettingWarning,
+                    stacklevel=2,
+                )
         else:
             picks = k_centre(points, k, centres=known, outliers=self.outliers)
         return Choice(picks.positions, picks.distances)

@@ -41,6 +41,7 @@ class ExpectedGradientLength(Scorer):
     layers: Layers = "all"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.draws < 0:
             raise InputError(f"egl: draws must be 0 (exact) or more, not {self.draws}")
 

@@ -42,6 +42,7 @@ class FisherGradnorm(Scorer):
     layers: Layers = "all"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.draws < 0:
             raise InputError(f"fisher-gradnorm: draws must be 0 (exact) or more, not {self.draws}")
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from steepest.errors import InputError, UnknownNameError
+from steepest.errors import InputError
 from steepest.seeds import generator
 from steepest.selection.d2_sampling import d2_sample
 from steepest.selection.distances import tiles
@@ -64,10 +64,7 @@ class GradnormSpread(Strategy):
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.criterion not in _SCORERS:
-            raise UnknownNameError("criterion", str(self.criterion), _SCORERS)
-        if self.method not in ("d2", "k-centre"):
-            raise UnknownNameError("gradnorm-spread method", self.method, ("d2", "k-centre"))
+        super().__post_init__()
         if not 0 <= self.power <= 100:
             raise InputError(f"gradnorm-spread: power must be between 0 and 100, not {self.power}")
         _ = self.scorer

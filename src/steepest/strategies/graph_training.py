@@ -53,6 +53,7 @@ class GraphTraining(Strategy):
     dropout: float = 0.3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         least = {"hidden": 1, "epochs": 0, "balance": 0, "weight_decay": 0}
         for option, bound in least.items():
             if not getattr(self, option) >= bound:

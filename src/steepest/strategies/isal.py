@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from steepest.errors import InputError, ModelError, UnknownNameError
+from steepest.errors import InputError, ModelError
 from steepest.gradnorm.inputs import Inputs, tensors_of
 from steepest.influence.cg import solve_cg
 from steepest.influence.effects import influence_on_test
@@ -32,7 +32,6 @@ from steepest.strategies.target_classes import check_targets
 from steepest.strategies.view import PoolView
 
 Solver = Literal["cg", "lissa", "ekfac", "last-layer"]
-SOLVERS: tuple[Solver, ...] = ("cg", "lissa", "ekfac", "last-layer")
 
 _STEPS = {"cg": 100, "lissa": 1000}
 _LISSA_BATCH = 64
@@ -78,10 +77,7 @@ class Isal(Scorer):
     layers: Literal["no-vectors", "all"] = "no-vectors"
 
     def __post_init__(self) -> None:
-        if self.solver not in SOLVERS:
-            raise UnknownNameError("solver of isal", str(self.solver), SOLVERS)
-        if self.layers not in ("no-vectors", "all"):
-            raise UnknownNameError("layers of isal", str(self.layers), ("no-vectors", "all"))
+        super().__post_init__()
         if not 0 < self.share < 1:
             raise InputError(f"isal: share must be between 0 and 1, not {self.share}")
         if not 0 < self.damping < float("inf"):

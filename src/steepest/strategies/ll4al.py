@@ -51,6 +51,7 @@ class LearningLoss(Scorer):
     epochs: int = 100
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.detach_after < 0:
             raise InputError(
                 f"ll4al: detach_after must be 0 or more, not {self.detach_after}; "

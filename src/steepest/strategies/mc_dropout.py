@@ -8,7 +8,6 @@ from typing import Literal
 
 from torch import Tensor
 
-from steepest.errors import InputError
 from steepest.strategies.base import Scorer, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.disagreement import Measure, disagreement
@@ -46,13 +45,6 @@ class McDropout(Thinning, Scorer):
     """
 
     measure: Literal["entropy", "bald", "variation-ratio", "mean-std"] = "entropy"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.measure not in _MEASURES:
-            raise InputError(
-                f"mc-dropout: measure must be one of {', '.join(_MEASURES)}, not {self.measure!r}"
-            )
 
     def score(self, batch: Batch) -> Tensor:
         """Return the measure of each sample [N]."""

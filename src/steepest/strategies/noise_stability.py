@@ -54,6 +54,7 @@ class NoiseStability(Strategy):
     noise: float = 1e-3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.copies < 1:
             raise InputError(f"noise-stability: copies must be at least 1, not {self.copies}")
         if not 0 <= self.noise < 1e6:

@@ -53,6 +53,7 @@ class ProbCover(Strategy):
     limit: int = 100_000
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.radius != "auto" and not self.radius > 0:
             raise InputError(f"probcover: radius must be 'auto' or more than 0, not {self.radius}")
         if not 0 < self.purity <= 1:

@@ -88,6 +88,7 @@ class Sraal(Scorer):
     amp: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_options(self, latent=2, reconstruction=0, classification=0)
         if self.latent % 2:
             raise InputError(f"sraal: latent must be even, not {self.latent}: it is cut in halves")

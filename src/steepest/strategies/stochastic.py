@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import InputError, UnknownNameError
-from steepest.selection.stochastic import KINDS, Kind, perturb
+from steepest.errors import InputError
+from steepest.selection.stochastic import Kind, perturb
 from steepest.strategies.base import STRATEGIES, Needs, Scorer, Strategy, create, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.view import PoolView
@@ -47,8 +47,7 @@ class Stochastic(Scorer):
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UnknownNameError("kind of stochastic", str(self.kind), KINDS)
+        super().__post_init__()
         if not (1e-9 <= self.beta <= 1e9 and math.isfinite(self.beta)):
             raise InputError(f"stochastic: beta must be between 1e-9 and 1e9, not {self.beta}")
         _ = self.scorer  # Made here, so that what is wrong with it is said at once.

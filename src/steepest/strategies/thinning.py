@@ -30,13 +30,9 @@ class Thinning(Strategy):
     rate: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.draws < 1:
             raise InputError(f"{self.name}: draws must be at least 1, not {self.draws}")
-        if self.placement not in ("head", "blocks", "given"):
-            raise InputError(
-                f"{self.name}: placement must be 'head', 'blocks' or 'given', not "
-                f"{self.placement!r}"
-            )
         if self.rate is not None and not 0 <= self.rate < 1:
             raise InputError(f"{self.name}: rate must be at least 0 and below 1, not {self.rate}")
         if self.rate is not None and self.placement == "given":

@@ -43,12 +43,6 @@ class Tod(Scorer):
 
     first: Literal["entropy", "random", "published"] = "entropy"
 
-    def __post_init__(self) -> None:
-        if self.first not in ("entropy", "random", "published"):
-            raise InputError(
-                f"tod: first must be 'entropy', 'random' or 'published', not {self.first!r}"
-            )
-
     def prepare(self, pool: PoolView) -> _Past:
         """Return the model to compare with, where the present one is.
 

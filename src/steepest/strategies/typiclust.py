@@ -51,6 +51,7 @@ class TypiClust(Strategy):
     distances: Literal["l2", "squared"] = "l2"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("max_clusters", "min_size", "neighbours"):
             if getattr(self, name) < 1:
                 raise InputError(f"typiclust: {name} must be at least 1, not {getattr(self, name)}")

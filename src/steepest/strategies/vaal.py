@@ -74,6 +74,7 @@ class Vaal(Scorer):
     amp: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_options(self, latent=1)
 
     def prepare(self, pool: PoolView) -> Adversary:

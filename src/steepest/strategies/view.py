@@ -26,6 +26,9 @@ from steepest.tasks.base import Losses
 Columns = dict[str, Tensor]
 """Rows that were collected from samples, by name: each [N, ...]."""
 
+Make = Callable[[Batch], Tensor | Mapping[str, Tensor]]
+"""Maps a batch of B samples to one column [B, ...] or to several by name."""
+
 
 class Loadable(Protocol):
     """Samples with ids, whose inputs can be loaded by position."""
@@ -137,12 +140,7 @@ class PoolView:
         """Return all samples as one batch of ids alone, for those who ask no model."""
         return self._batch(self.ids, torch.empty(len(self)))
 
-    def collect(
-        self,
-        make: Callable[[Batch], Tensor | Mapping[str, Tensor]],
-        what: str = "looking",
-        size: int | None = None,
-    ) -> Columns:
+    def collect(self, make: Make, what: str = "looking", size: int | None = None) -> Columns:
         """Look at every sample once and keep what a function makes of each batch.
 
         Rows are kept on the CPU. A batch that does not fit into memory is cut in halves.
@@ -158,38 +156,51 @@ class PoolView:
         """
         found: Columns = {}
         uncertain: list[Tensor] = []
-        done, in_flight = 0, len(self)
+        done = 0
         with self.progress.task(what, len(self)) as step:
-            for inputs in self._samples.batches(range(len(self)), size or self.lens.batch_size):
-                total = batches.count(inputs)
-                batches.check_finite(inputs, self.ids[done : done + total])
-                start = 0
-                while start < total:
-                    rows = slice(start, min(start + in_flight, total))
-                    batch = self._batch(
-                        self.ids[done + rows.start : done + rows.stop], batches.take(inputs, rows)
-                    )
-                    try:
-                        made = make(batch)
-                        columns = made if isinstance(made, Mapping) else {"rows": made}
-                        kept = {name: rows_of(value, batch) for name, value in columns.items()}
-                    except (RuntimeError, MemoryError) as error:
-                        if len(batch) == 1 or not is_out_of_memory(error):
-                            raise
-                        in_flight = len(batch) // 2
-                        torch.cuda.empty_cache()
-                        continue
-                    self._put(found, kept, done + rows.start)
-                    if batch.known_logits is not None:
-                        _check_predictions(batch.known_logits, batch.ids)
-                        uncertain.append(entropy(batch.known_logits).double().cpu())
-                        self.classes = batch.known_logits.shape[1]
-                    start = rows.stop
-                done += total
-                step.advance(total)
+            for count, rows, entropies in self._made(make, size or self.lens.batch_size):
+                self._put(found, rows, done)
+                if entropies is not None:
+                    uncertain.append(entropies)
+                done += count
+                step.advance(count)
         if sum(map(len, uncertain)) == len(self):
             self.entropies = torch.cat(uncertain).numpy()
         return found
+
+    def _made(self, make: Make, size: int) -> Iterator[tuple[int, Columns, Tensor | None]]:
+        """Yield the size of each batch, its rows, and its entropies [B] if the model ran.
+
+        No batch goes out of here: what it holds would be there while the next one is looked at.
+        """
+        done, most = 0, size
+        for inputs in self._samples.batches(range(len(self)), size):
+            ids = self.ids[done : done + batches.count(inputs)]
+            batches.check_finite(inputs, ids)
+            start = 0
+            while start < len(ids):
+                part = slice(start, start + most)
+                batch = self._batch(ids[part], batches.take(inputs, part))
+                try:
+                    made = make(batch)
+                    columns = made if isinstance(made, Mapping) else {"rows": made}
+                    rows = {name: rows_of(value, batch) for name, value in columns.items()}
+                except (RuntimeError, MemoryError) as error:
+                    if len(batch) == 1 or not is_out_of_memory(error):
+                        raise
+                    most = len(batch) // 2
+                    torch.cuda.empty_cache()
+                    continue
+                yield len(batch), rows, self._entropies(batch)
+                start += len(batch)
+            done += len(ids)
+
+    def _entropies(self, batch: Batch) -> Tensor | None:
+        if batch.known_logits is None:
+            return None
+        _check_predictions(batch.known_logits, batch.ids)
+        self.classes = batch.known_logits.shape[1]
+        return entropy(batch.known_logits).double().cpu()
 
     def _put(self, columns: Columns, rows: Columns, start: int) -> None:
         """Write some rows into columns of all, made with the first: there is never a copy."""
