@@ -148,8 +148,38 @@ def test_missing_and_empty_folders_are_said(tmp_path):
     with pytest.raises(DataError, match=r"no images in it$"):
         ImageFolder(tmp_path)
     (tmp_path / "bad.png").write_bytes(b"nonsense")
-    with pytest.raises(DataError, match="1 could not be read"):
+    with pytest.raises(DataError, match=r"1 could not be read, such as bad\.png: not an image"):
         ImageFolder(tmp_path)
+
+
+def test_a_folder_of_volumes_says_how_they_can_be_a_pool(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "map.MRC").write_bytes(b"")
+    with pytest.raises(
+        DataError, match=r"no images in it, but volumes such as map\.MRC: save .*npy"
+    ):
+        ImageFolder(tmp_path)
+
+
+def save_pages(path, *kinds):
+    """Save a TIFF file with a page and others of the given kinds behind it."""
+    first, *others = (Image.fromarray(noise()[:, :, i % 3]) for i in range(len(kinds) + 1))
+    for page, kind in zip(others, kinds, strict=True):
+        page.encoderinfo = {"tiffinfo": {0x00FE: kind}}
+    first.save(path, save_all=True, append_images=others)
+
+
+def test_several_pages_are_refused_and_small_copies_are_not(tmp_path):
+    """What is on the other pages would be lost without a word."""
+    save_pages(tmp_path / "one.tif")
+    save_pages(tmp_path / "small.tif", 1, 4)
+    save_pages(tmp_path / "stack.tif", 1, 0)
+    with pytest.warns(
+        SkippedFilesWarning, match=r"stack\.tif \(several pages: save each as a file"
+    ):
+        folder = ImageFolder(tmp_path)
+    assert folder.ids == ["one.tif", "small.tif"]
+    assert torch.equal(folder[0], folder[1])
 
 
 def test_links_that_lead_outside_are_left_out(tmp_path):

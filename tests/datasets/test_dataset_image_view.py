@@ -130,12 +130,15 @@ def test_a_damaged_image_is_one_line(tmp_path, reader):
     (tmp_path / "a" / "2.png").write_bytes(b"nonsense")
     Image.fromarray(np.ones((9, 9), np.float32)).save(tmp_path / "a" / "3.tiff")
     Image.fromarray(np.ones((9, 9), np.int32)).save(tmp_path / "a" / "4.tiff")
+    pages = [Image.fromarray(noise(9, 9)) for _ in range(2)]
+    pages[0].save(tmp_path / "a" / "5.tiff", save_all=True, append_images=pages[1:])
     make = reader()
     for row, message in (
         (0, r"1\.jpg: cannot be read \(.*truncated"),
         (1, r"2\.png.*not an image"),
         (2, r"3\.tiff: cannot be read \(F pixels, neither 8 nor 16 bits\)"),
         (3, r"4\.tiff: cannot be read \(I pixels"),
+        (4, r"5\.tiff: cannot be read \(several pages"),
     ):
         with pytest.raises(DataError, match=message) as caught:
             make(row, None)

@@ -51,7 +51,7 @@ def some(ids):
         (lambda ids: Answers(dict.fromkeys(range(30), 1)), "was not asked about: leave it out"),
         (lambda ids: Answers({}, tuple(range(30))), "was not asked about: leave it out"),
         (lambda ids: 7, "label returned a int: return labels by id"),
-        (lambda ids: [1], "label returned 1 labels for 4 samples"),
+        (lambda ids: [1], "label returned 1 label for 4 samples"),
     ],
 )
 def test_a_labeller_that_answers_something_else_is_one_line(tmp_path, answer, message):

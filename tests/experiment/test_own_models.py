@@ -32,7 +32,8 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "own_models.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    sys.modules.pop("own_models", None)
+    for name in [name for name in sys.modules if name.startswith("own_")]:
+        del sys.modules[name]
 
 
 def small(model, **changes):
@@ -83,6 +84,32 @@ def test_a_run_tells_its_code_and_goes_on_with_other_code_only_with_a_warning(ow
     assert record.environment["code"] != code_of(chosen)
     with pytest.warns(ChangedCodeWarning, match="made with another version of own_models than"):
         Experiment(chosen, own / "a")
+
+
+def test_what_own_code_imports_from_beside_it_is_marked_too(own):
+    (own / "own_models.py").write_text(f"from own_parts import rate\n{MODULE}")
+    (own / "own_parts").mkdir()
+    (own / "own_parts" / "__init__.py").write_text("from .deep import rate")
+    (own / "own_parts" / "deep.py").write_text("rate = 0.3")
+    (own / "own_parts" / "unused.py").write_text("")
+    chosen = small("thinned", strategy__name="margin")
+    (record,) = Experiment(chosen, own / "a").run(until=1)
+    assert list(record.environment["code"]) == ["own_models", "own_parts", "own_parts.deep"]
+    (own / "own_parts" / "deep.py").write_text("rate = 0.5")
+    with pytest.warns(ChangedCodeWarning, match=r"another version of own_parts\.deep than"):
+        Experiment(chosen, own / "a")
+
+
+def test_a_run_that_told_of_the_named_module_alone_goes_on(own):
+    (own / "own_models.py").write_text(f"import own_part\n{MODULE}")
+    (own / "own_part.py").write_text("")
+    chosen = small("thinned", strategy__name="margin")
+    (record,) = Experiment(chosen, own / "a").run(until=1)
+    told = record.to_table()
+    del told["environment"]["code"]["own_part"]
+    (own / "a" / "records.jsonl").unlink()
+    Journal(own / "a" / "records.jsonl").append(told)
+    assert len(Experiment(chosen, own / "a").run(until=2)) == 2
 
 
 def test_complete_runs_of_other_code_are_named(own, monkeypatch):

@@ -11,7 +11,10 @@ from small import config, essence
 
 from steepest.errors import DroppedEntryWarning, JournalError, RunFolderError
 from steepest.experiment.loop import Experiment
-from steepest.pool import FileLock
+from steepest.experiment.parts import load_data
+from steepest.journal import Journal
+from steepest.labelling import OracleLabeller
+from steepest.pool import FileLock, Pool
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +82,68 @@ def test_weights_of_another_version_are_taken_as_they_are(tmp_path, monkeypatch)
     monkeypatch.setattr("steepest.experiment.folder.__version__", "another")
     monkeypatch.setattr("steepest.experiment.folder.fingerprint", lambda _: "another")
     assert len(Experiment(what, tmp_path).run()) == 3
+
+
+LOSS_HEAD = {"training": "joint", "detach_after": 1}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "file"),
+    [("qbc", {"size": 2}, "cycle-000-1"), ("ll4al", LOSS_HEAD, "cycle-000-extra")],
+)
+def test_weights_beside_the_model_are_held_against_the_record_too(
+    strategy, options, file, tmp_path
+):
+    what = config(
+        strategy__name=strategy,
+        strategy__options=options,
+        loop__init="warm",
+        loop__subset=20,
+        training__epochs=1,
+    )
+    Experiment(what, tmp_path).run(until=1)
+    path = tmp_path / "weights" / f"{file}.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(JournalError, match=f"{file}.* not hold .* cycle 0 ended with; restore"):
+        Experiment(what, tmp_path).run()
+    records = Journal(tmp_path / "records.jsonl")
+    (old,) = records.entries
+    assert list(old.pop("company")) == [file.removeprefix("cycle-000-")]
+    records.path.unlink()
+    Journal(records.path).append(old)
+    assert len(Experiment(what, tmp_path).run(until=2)) == 2  # An older version told nothing of it.
+
+
+def test_an_empty_pool_is_made_anew_from_the_records(whole, tmp_path):
+    what = config(loop__init="warm")
+    Experiment(what, tmp_path).run(until=2)
+    path = tmp_path / "pool.jsonl"
+    before = Pool.replay(path).labelled()
+    for left in (0, 20):
+        path.write_bytes(path.read_bytes()[:left])
+        with pytest.warns(DroppedEntryWarning) as told:
+            Experiment(what, tmp_path).run(until=2)
+        assert f"{path} was empty, and is made anew from the records" in str(told[-1].message)
+        assert path.with_name("pool.jsonl.dropped").exists() == (left > 0)
+        assert Pool.replay(path).labelled() == before
+    assert essence(Experiment(what, tmp_path).run()) == whole["warm"]
+
+
+def test_an_empty_pool_that_somebody_else_labelled_is_left_as_it_is(tmp_path):
+    """Who answered once may have no answer now, or another one."""
+    what = config(training__epochs=1)
+    data = load_data(what)
+
+    def experiment():
+        return Experiment(what, tmp_path, data=data, labeller=OracleLabeller(data.train_labels))
+
+    experiment().run(until=1)
+    path = tmp_path / "pool.jsonl"
+    path.write_bytes(b"")
+    with pytest.raises(JournalError, match=r"is empty.* restore .*, or delete it, and whoever"):
+        experiment().run()
+    assert path.read_bytes() == b""
 
 
 def test_who_comes_second_into_a_new_folder_does_not_take_it_over(tmp_path, monkeypatch):

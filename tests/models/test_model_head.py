@@ -41,6 +41,8 @@ FOUND = {
     "half precision": lambda net, h: net.fc2(h).bfloat16().float(),
     "normalised": lambda net, h: net.bn(net.fc2(h)),
     "in place": lambda net, h: net.fc2(h).mul_(2),
+    "in place over positions": lambda net, h: net.fc2(h[:, None]).mul_(2)[:, 0],
+    "in place through a view": lambda net, h: (y := net.fc2(h), y.view(-1).mul_(2))[0],
     "reshaped": lambda net, h: net.fc2(h[:, None])[:, 0],
     "beside an unused head": lambda net, h: (net.other(h), net.fc2(h))[1],
     "by a detached hint": lambda net, h: net.fc2(h) + net.other(h).detach(),
@@ -91,6 +93,14 @@ def test_a_model_in_training_is_left_as_found():
     before = snapshot(model)
     assert find_penultimate(model, draw(3, 4)) == "3"
     assert same(snapshot(model), before)
+
+
+def test_a_head_that_was_exchanged_is_found_again():
+    model, x = Net(FOUND["plain"]).eval(), draw(3, 6)
+    assert find_penultimate(model, x) == "fc2"
+    model.fc2 = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 7))
+    assert find_penultimate(model, x) == "fc2.2"
+    assert extract_features(model, x).penultimate.shape == (3, 5)
 
 
 def test_a_model_that_is_one_layer_has_its_input_as_feature():

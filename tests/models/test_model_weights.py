@@ -115,6 +115,23 @@ def test_weights_of_another_model_are_named_and_not_loaded(tmp_path, model, othe
     assert fingerprint(other) == before
 
 
+@pytest.mark.parametrize(("kind", "told"), [(torch.int8, "int8"), (torch.complex64, "complex64")])
+def test_numbers_that_are_no_weights_are_refused(tmp_path, model, other, kind, told):
+    state = {name: (100 * value).to(kind) for name, value in model.state_dict().items()}
+    torch.save(state, tmp_path / "model.pt")
+    before = fingerprint(other)
+    with pytest.raises(InputError, match=rf"and \d+ more of type {told}, where .* not quantised"):
+        load_weights(other, tmp_path / "model.pt")
+    assert fingerprint(other) == before
+
+
+def test_weights_of_another_precision_are_taken(tmp_path, model, other):
+    half = {name: value.half() for name, value in model.state_dict().items()}
+    torch.save(half, tmp_path / "model.pt")
+    load_weights(other, tmp_path / "model.pt")
+    assert all(torch.equal(other.state_dict()[name], half[name].float()) for name in half)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_weights_that_are_not_finite_are_refused(tmp_path, model, other, value):
     with torch.no_grad():

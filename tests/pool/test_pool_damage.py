@@ -117,7 +117,7 @@ def test_a_header_of_another_kind_or_version_is_an_error_naming_the_file(header,
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        (b"", "is empty.* restore it from a copy; an experiment's run"),
+        (b"", "is empty.* restore it from a copy"),
         (b"\x89PNG\r\n\x1a\n", "check the name"),
         (b'{"entry":"pool","ver', "restore the file"),
         (b'{"entry":"query","ids":[0]}\n', "restore the file"),

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steepest.counted import counted
 from steepest.datasets.array_kinds import (
     Array,
     find_layout,
@@ -61,7 +62,8 @@ def from_arrays(
         layout: ``"channels-first"``, ``"channels-last"``, or ``"auto"``: the channels are the axis
             after N or the last one, whichever has 1 to 4 entries.
         augmentation: The name of the augmentation that suits the images in training.
-        test_share: The share of samples to test on where there are no test images.
+        test_share: The share of samples to test on, whatever their class, where there are no test
+            images.
         seed: Decides which those are.
 
     Raises:
@@ -127,7 +129,9 @@ def _split(images: Tensor, labels: Tensor, share: float, seed: int, name: str) -
     count = len(images)
     held = round(count * share)
     if not 0 < share < 1 or not 0 < held < count:
-        raise InputError(f"{name}: test_share is {share}; {count} samples cannot be split so")
+        raise InputError(
+            f"{name}: test_share is {share}; {counted(count, 'sample')} cannot be split so"
+        )
     if len(labels) != count:
         raise DataError(f"{name}: {count} images for {len(labels)} labels")
     order = np.argsort(keyed_uniform(seed, "test split", range(count))[:, 0], kind="stable")

@@ -17,6 +17,7 @@ from steepest.errors import DataError, InputError, SkippedFilesWarning
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"})
 """The names' endings that count as images."""
 
+_VOLUME_SUFFIXES = frozenset({".mrc", ".map", ".npy"})
 _NAMED_IN_WARNING = 3
 
 
@@ -95,16 +96,26 @@ class ImageFolder(Dataset[Tensor]):
             first = first or (name, found)
             self.ids.append(name)
         if not self.ids:
-            skipped = f" ({len(self.skipped)} could not be read)" if self.skipped else ""
-            raise DataError(f"{self.root}: no images in it{skipped}")
+            raise DataError(f"{self.root}: no images in it{self._explain_none()}")
         if self.skipped:
             self._warn()
+
+    def _explain_none(self) -> str:
+        """Say why no image was found, if something else was."""
+        if self.skipped:
+            name, why = self.skipped[0]
+            return f" ({len(self.skipped)} could not be read, such as {name}: {why})"
+        volumes = (p for p in self.root.rglob("*") if p.suffix.lower() in _VOLUME_SUFFIXES)
+        if (volume := next(volumes, None)) is None:
+            return ""
+        remedy = "save them as one array [N, 1, D, H, W] in a .npy file"
+        return f", but volumes such as {volume.name}: {remedy}"
 
     def _warn(self) -> None:
         named = "; ".join(f"{name} ({why})" for name, why in self.skipped[:_NAMED_IN_WARNING])
         more = len(self.skipped) - _NAMED_IN_WARNING
         warnings.warn(
-            f"{self.root}: {len(self.skipped)} of {len(self.skipped) + len(self.ids)} images are "
+            f"{self.root}: {len(self.skipped)} of {len(self.skipped) + len(self.ids)} images "
             f"left out: {named}" + (f" and {more} more" if more > 0 else ""),
             SkippedFilesWarning,
             stacklevel=4,

@@ -14,7 +14,13 @@ import torch
 from torch import Tensor
 
 from steepest.datasets.file_table import FileTable
-from steepest.datasets.pixels import explain_damage, refuse_wide_pixels, to_eight_bits, upright_size
+from steepest.datasets.pixels import (
+    explain_damage,
+    refuse_pages,
+    refuse_wide_pixels,
+    to_eight_bits,
+    upright_size,
+)
 from steepest.errors import DataError, InputError, SteepestError
 
 if TYPE_CHECKING:  # Pillow is imported by the first image
@@ -113,6 +119,7 @@ def see(image: Image.Image, box: Box, size: int, *, mirrored: bool = False) -> T
     from PIL import Image, ImageOps
 
     refuse_wide_pixels(image)
+    refuse_pages(image)
     width, height = upright_size(image, image.getexif())
     shrink = size * _REDUCING_GAP / min(box[2] - box[0], box[3] - box[1])
     # JPEG files can be decoded at a half, a quarter or an eighth at a fraction of the cost.

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from steepest.counted import counted
 from steepest.datasets.base import DATASETS, ImageSet
 from steepest.datasets.file_table import FileTable, list_files, list_folders
 from steepest.datasets.folder import SUFFIXES
@@ -139,7 +140,9 @@ def _split(
     files = _list(place, classes)
     held = round(share * len(files))
     if not 0 < held < len(files):
-        raise InputError(f"test_share is {share}; {len(files)} images cannot be split so")
+        raise InputError(
+            f"test_share is {share}; {counted(len(files), 'image')} cannot be split so"
+        )
     names = [_stem(files.images, row) for row in range(len(files))]
     order = np.argsort(keyed_uniform(seed, "masks split", names)[:, 0], kind="stable").tolist()
     return [(files, sorted(order[held:])), (files, sorted(order[:held]))]

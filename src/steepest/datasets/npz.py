@@ -39,7 +39,8 @@ def npz(
         path: The file; if it is not there, it is looked for under ``root``.
         layout: ``"channels-first"``, ``"channels-last"``, or ``"auto"`` where it can be told.
         augmentation: The name of the augmentation that suits the images in training.
-        test_share: The share of samples to test on where the file has no test images.
+        test_share: The share of samples to test on, whatever their class, where the file has no
+            test images.
         seed: Decides which those are.
 
     Raises:

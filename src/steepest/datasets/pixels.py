@@ -19,6 +19,8 @@ ORIENTATION = 0x0112
 
 _SIDEWAYS = range(5, 9)
 _WIDTH, _HEIGHT = 0x0100, 0x0101
+_PAGE_KIND = 0x00FE
+_NO_PAGE = 0b101  # A smaller copy, or a mask.
 
 
 def check_image(path: Path) -> tuple[int, int] | str:
@@ -34,6 +36,7 @@ def check_image(path: Path) -> tuple[int, int] | str:
             # The method of PNG files would decode the whole image first.
             width, height = upright_size(image, Image.Image.getexif(image))
             refuse_wide_pixels(image)
+            refuse_pages(image)
             image.verify()
     except Exception as error:  # noqa: BLE001 - decoders raise almost anything on damaged bytes
         return explain_damage(error)
@@ -82,6 +85,27 @@ def refuse_wide_pixels(image: Image.Image) -> None:
     # Older releases of Pillow open 16-bit PNG files in the 32-bit mode.
     if image.mode == "F" or (image.mode == "I" and image.format != "PNG"):
         raise ValueError(f"{image.mode} pixels, neither 8 nor 16 bits")
+
+
+def refuse_pages(image: Image.Image) -> None:
+    """Refuse a TIFF file, as opened, of several pages: which one is meant is not known.
+
+    Smaller copies of the first page and masks, as scanners and editors add them, are no pages.
+
+    Raises:
+        ValueError: Saying what to do.
+    """
+    if image.format != "TIFF":
+        return
+    page = 1
+    try:
+        while True:
+            image.seek(page)
+            if not getattr(image, "tag_v2", {}).get(_PAGE_KIND, 0) & _NO_PAGE:
+                raise ValueError("several pages: save each as a file of its own")
+            page += 1
+    except EOFError:
+        image.seek(0)
 
 
 def to_eight_bits(image: Image.Image) -> Image.Image:

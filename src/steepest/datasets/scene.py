@@ -13,7 +13,7 @@ from torch import Tensor
 
 from steepest.datasets.file_table import FileTable
 from steepest.datasets.image_view import decoding
-from steepest.datasets.pixels import ORIENTATION, refuse_wide_pixels, to_eight_bits
+from steepest.datasets.pixels import ORIENTATION, refuse_pages, refuse_wide_pixels, to_eight_bits
 from steepest.errors import DataError
 
 if TYPE_CHECKING:  # Pillow is imported by the first image
@@ -92,6 +92,7 @@ class SceneReader(_Cutting):
         path = self._files.images.path(row)
         with decoding(path), Image.open(path) as image:
             refuse_wide_pixels(image)
+            refuse_pages(image)
             _refuse_turned(path, image)
             pixels = np.asarray(to_eight_bits(image).convert("RGB"))
         if self._crop is None:

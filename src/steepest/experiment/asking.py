@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.labelling import Labeller
 from steepest.labelling.apply import apply
@@ -67,8 +68,8 @@ def check_begun(pool: Pool, labeller: Labeller) -> None:
         return
     if waiting := counts[State.QUERIED]:
         raise InputError(
-            f"nothing is labelled yet: {labeller.name} gave no label to the {waiting} samples that "
-            "it was asked about; run again once it has answers"
+            f"nothing is labelled yet: {labeller.name} gave no label to the "
+            f"{counted(waiting, 'sample')} that it was asked about; run again once it has answers"
         )
     raise InputError(
         f"nothing is labelled yet: {labeller.name} skipped all {counts[State.SKIPPED]} samples of "

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from steepest.counted import counted
 from steepest.errors import RunFolderError
 from steepest.experiment.company import Company
 from steepest.experiment.folder import RunFolder
@@ -62,8 +63,9 @@ def check_longer(experiment: Experiment, out: Path) -> None:
     plain = type(strategy).make_extra is Strategy.make_extra
     if strategy.members > 1 or Needs.PREVIOUS in strategy.needs or not plain:
         raise RunFolderError(
-            f"{out} holds a complete run of {len(entries)} cycles, and {strategy.name} needs more "
-            "models to choose than such a run keeps: it cannot be made longer; choose another --out"
+            f"{out} holds a complete run of {counted(len(entries), 'cycle')}, and {strategy.name} "
+            "needs more models to choose than such a run keeps: it cannot be made longer; choose "
+            "another --out"
         )
 
 

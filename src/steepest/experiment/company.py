@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from steepest.experiment.folder import RunFolder
-from steepest.experiment.protocol import extra_seed
+from steepest.experiment.protocol import Member, extra_seed
 from steepest.experiment.record import Cost
 from steepest.experiment.start import starting_model
 from steepest.measure import measured
+from steepest.models.fingerprint import fingerprint
 from steepest.pool import Pool
 from steepest.seeds import SampleId
 from steepest.strategies import Needs, Support
@@ -75,12 +76,18 @@ class Company:
             extra=self.extra,
         )
 
-    def save(self) -> None:
-        """Keep it for the next cycle."""
-        for member, model in enumerate(self._members, start=1):
-            self._folder.save_model(model, self._cycle, member)
+    def save(self) -> dict[str, str]:
+        """Keep it for the next cycle.
+
+        Returns:
+            The fingerprints of what is kept, for the record.
+        """
+        kept: dict[Member, nn.Module] = dict(enumerate(self._members, start=1))
         if self.extra is not None:
-            self._folder.save_model(self.extra, self._cycle, "extra")
+            kept["extra"] = self.extra
+        for member, model in kept.items():
+            self._folder.save_model(model, self._cycle, member)
+        return {str(member): fingerprint(model) for member, model in kept.items()}
 
     def _make_extra(self, model: nn.Module) -> Extra | None:
         experiment, data = self._experiment, self._experiment.data

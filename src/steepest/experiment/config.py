@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,13 @@ class DataPart:
         default=None,
         metadata=_help("use so many training and test samples at most, the same in every run"),
     )
+    imbalance: float = field(
+        default=1.0,
+        metadata=_help(
+            "how many times as large a share of the first class is kept for training as of the "
+            "last, with all others between them, the same in every run; test samples stay"
+        ),
+    )
     label_noise: float = field(
         default=0.0,
         metadata=_help(
@@ -45,6 +53,8 @@ class DataPart:
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"[data] limit must be at least 1, not {self.limit}")
+        if not 1 <= self.imbalance < math.inf:
+            raise ConfigError(f"[data] imbalance must be at least 1, not {self.imbalance}")
         if not 0 <= self.label_noise < 1:
             raise ConfigError(
                 f"[data] label_noise is a share from 0 to below 1, not {self.label_noise}"

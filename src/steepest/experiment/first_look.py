@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from steepest.counted import counted
 from steepest.errors import ModelError, SteepestError
 from steepest.experiment.views import pool_view
 from steepest.scoring.looking import Looking, looking_at
@@ -40,8 +41,8 @@ def check_fit(experiment: Experiment) -> None:
         ) from error
     if logits.shape[1] != classes:
         raise ModelError(
-            f"the model has {logits.shape[1]} outputs, but {data.name} has {classes} classes: "
-            "give the model that many outputs"
+            f"the model has {counted(logits.shape[1], 'output')}, but {data.name} has "
+            f"{classes} classes: give the model that many outputs"
         )
     wanted = images.shape[2:] if data.train_labels.dense else ()
     if logits.shape[2:] != wanted:

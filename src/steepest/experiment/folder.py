@@ -8,6 +8,7 @@ is made anew.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 
 from steepest.datasets.identity import comparable
-from steepest.errors import InputError, JournalError, RunFolderError
+from steepest.errors import DroppedEntryWarning, InputError, JournalError, RunFolderError
 from steepest.experiment.alike import to_go_on
 from steepest.experiment.config import Config, completed
 from steepest.experiment.own_modules import changed_modules
@@ -77,12 +78,31 @@ class RunFolder:
         """Let others in."""
         self._lock.release()
 
-    def open_pool(self, ids: Sequence[SampleId]) -> Pool:
-        """Open the run's pool, or begin it."""
+    def open_pool(self, ids: Sequence[SampleId], *, known: bool) -> Pool:
+        """Open the run's pool, or begin it.
+
+        Args:
+            ids: The samples [N].
+            known: Whether all labels can be had again without asking anybody. Then a file without
+                one whole line is begun anew, and the records say what was chosen.
+        """
         path = self.path / "pool.jsonl"
-        if path.exists() and not read_journal(path)[0] and not self.records:
-            path.unlink()  # Killed while the first line was written: nothing is lost.
-        return Pool.open(path) if path.exists() else Pool.create(ids, path)
+        if path.exists() and not read_journal(path)[0] and (known or not self.records):
+            Journal(path)  # Half a line is set aside.
+            path.unlink()
+            if self.records:
+                warnings.warn(
+                    f"{path} was empty, and is made anew from the records",
+                    DroppedEntryWarning,
+                    stacklevel=2,
+                )
+        try:
+            return Pool.open(path) if path.exists() else Pool.create(ids, path)
+        except JournalError as error:
+            if read_journal(path)[0]:
+                raise
+            again = "or delete it, and whoever labels is asked for everything again"
+            raise JournalError(f"{error}, {again}") from error
 
     def save_model(self, model: nn.Module, cycle: int, member: Member = 0) -> None:
         """Keep the weights that a cycle ended with."""
@@ -101,7 +121,8 @@ class RunFolder:
         except InputError as error:
             raise JournalError(f"{error}; {remedy}") from error
         record = self.records[cycle]
-        if member == 0 and self._tells(record) and fingerprint(model) != record.model:
+        told = record.model if member == 0 else record.company.get(str(member))
+        if told and self._tells(record) and fingerprint(model) != told:
             raise JournalError(
                 f"{path} does not hold the weights that cycle {cycle} ended with; {remedy}"
             )

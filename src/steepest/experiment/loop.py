@@ -106,7 +106,7 @@ class Experiment:
         threads = torch.get_num_threads()
         torch.set_num_threads(min(self.config.threads, usable_cores()))
         try:
-            with folder.open_pool(self.data.ids) as pool:
+            with folder.open_pool(self.data.ids, known=self._labeller is None) as pool:
                 self._cycles(folder, pool, deadline, until)
             return list(folder.records)
         finally:
@@ -135,8 +135,8 @@ class Experiment:
             members = None if last else company.train_members(pool)
             outcome = None if last else self.select(model, pool, cycle, company)
             folder.save_model(model, cycle)
-            company.save()
-            record = self._record(cycle, model, pool, outcome, training, members)
+            kept = company.save()
+            record = self._record(cycle, model, pool, outcome, training, members, kept)
             folder.commit(record, keep_all_weights=loop.keep_weights == "all")
             ask(self, pool, labeller, record.selected, cycle=cycle + 1)
 
@@ -263,6 +263,7 @@ class Experiment:
         outcome: Outcome | None,
         training: Cost,
         members: Cost | None,
+        company: Mapping[str, str],
     ) -> Record:
         images, targets = self._labelled(pool)
         return Record(
@@ -275,6 +276,7 @@ class Experiment:
             metrics=self._metrics(model, self.data.test_images, self.data.test_labels),
             train_metrics=self._train_metrics(model, images, targets),
             model=fingerprint(model),
+            company=company,
             training=training,
             environment={
                 **describe_environment(self.device),

@@ -11,6 +11,7 @@ from typing import Any
 
 from steepest.errors import ChangedCodeWarning
 from steepest.experiment.config import Config
+from steepest.experiment.local_imports import find_local_files
 from steepest.journal import read_journal
 
 CODE = "code"
@@ -20,8 +21,8 @@ CODE = "code"
 def code_of(config: Config, *, strategy: bool = True) -> dict[str, str]:
     """Return a mark of each module of the user's own that a configuration names.
 
-    It is of the module's file alone, not of what that imports; a module that is not imported yet,
-    or is in no file, has none.
+    What such a module imports from its own folder or package has a mark of its own. A module that
+    is not imported yet, or is in no file, has none.
 
     Args:
         config: Names of data set, model, task and strategy.
@@ -29,8 +30,11 @@ def code_of(config: Config, *, strategy: bool = True) -> dict[str, str]:
     """
     named = [config.data.name, config.model.name, config.task.name]
     named += [config.strategy.name] if strategy else []
-    modules = sorted({name.partition(":")[0] for name in named if ":" in name})
-    return {module: mark for module in modules if (mark := _mark(module))}
+    files: dict[str, Path] = {}
+    for module in {name.partition(":")[0] for name in named if ":" in name}:
+        if file := getattr(sys.modules.get(module), "__file__", None):
+            files |= find_local_files(module, Path(file))
+    return {module: mark for module, file in sorted(files.items()) if (mark := _mark(file))}
 
 
 def changed_modules(folder: Path, config: Config) -> list[str]:
@@ -54,9 +58,8 @@ def warn_of_changed_code(what: str, modules: Iterable[str]) -> None:
         )
 
 
-def _mark(module: str) -> str:
-    file = getattr(sys.modules.get(module), "__file__", None)
+def _mark(file: Path) -> str:
     try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] if file else ""
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     except OSError:
         return ""

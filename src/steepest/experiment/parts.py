@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from steepest.datasets import ImageSet, load
+from steepest.datasets.long_tail import long_tailed
 from steepest.datasets.noisy_labels import with_wrong_labels
 from steepest.errors import ConfigError
 from steepest.experiment.config import Config
@@ -14,11 +15,11 @@ def load_data(config: Config) -> ImageSet:
     """Load a configuration's data set, or the part and the labels of it that are asked for.
 
     Raises:
-        InputError: If labels are to be wrong that are not one class per sample.
+        InputError: If labels are to be wrong, or classes rare, that are not one class per sample.
     """
     part = config.data
     data = load(part.name, options=part.options, limit=part.limit)
-    return with_wrong_labels(data, part.label_noise)
+    return with_wrong_labels(long_tailed(data, part.imbalance), part.label_noise)
 
 
 def make_task(config: Config, data: ImageSet) -> Task:

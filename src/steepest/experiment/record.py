@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from steepest.errors import JournalError, SteepestError
@@ -74,6 +74,8 @@ class Record:
         unwanted: The lowest scores of the subset, lowest first.
         regime: Diagnosis of the selection.
         model: Fingerprint of the trained model.
+        company: Fingerprints of what was kept beside it: a committee by number, a head as extra.
+            Runs of older versions have none.
         training: What the training cost.
         scoring: What choosing cost.
         auxiliary: What training of other things than the model cost, for the strategy's sake;
@@ -100,6 +102,7 @@ class Record:
     scoring: Cost | None
     environment: Mapping[str, Any]
     auxiliary: Cost | None = None
+    company: Mapping[str, str] = field(default_factory=dict)
 
     def to_table(self) -> dict[str, Any]:
         """Return the record as plain tables."""

@@ -69,6 +69,11 @@ def _noting_outputs(model: nn.Module, made: dict[Any, str]) -> Iterator[None]:
             for tensor in pytree.tree_leaves(output):
                 if isinstance(tensor, Tensor) and tensor.grad_fn is not None:
                     made[tensor.grad_fn] = path
+                    # A linear layer's output over positions is a view: changed in place behind it,
+                    # it gets another node, and that of the whole stays.
+                    whole = tensor._base  # noqa: SLF001 - nothing else tells of views
+                    if whole is not None and whole.grad_fn is not None:
+                        made.setdefault(whole.grad_fn, path)
 
         return note
 

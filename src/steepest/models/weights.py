@@ -82,8 +82,8 @@ def load_weights(
         skip: Leave these layers as they are, such as ``"fc"``.
 
     Raises:
-        InputError: If the file cannot be read, its keys or shapes are not the model's, or the
-            choice of layers leaves nothing.
+        InputError: If the file cannot be read, its keys, shapes or kinds of numbers are not the
+            model's, or the choice of layers leaves nothing.
         NonFiniteError: If a weight is NaN or infinite.
         ModelError: If lazy layers have no weights yet, so that their shapes are not known.
     """
@@ -97,6 +97,7 @@ def load_weights(
     given = {name: value for name, value in found.items() if choice.takes(name)}
     _reset_counters(mine, given)
     _check_fit(mine, given, path)
+    _check_kinds(mine, given, path)
     for name, value in given.items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise NonFiniteError(f"{path}: {name} has NaN or infinite weights; train it again")
@@ -194,6 +195,21 @@ def _check_fit(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], path: 
         common = any(name in found and found[name].shape == wanted[name].shape for name in wanted)
         remedy = ": choose layers that fit, or skip those that do not" if common else ""
         raise InputError(f"{path}: weights of another model ({'; '.join(said)}){remedy}")
+
+
+def _check_kinds(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse what is no weight where one is due: torch would convert it without a word."""
+    strange = [
+        name
+        for name, value in wanted.items()
+        if value.is_floating_point() and not found[name].is_floating_point()
+    ]
+    if strange:
+        kinds = sorted({str(found[name].dtype).removeprefix("torch.") for name in strange})
+        raise InputError(
+            f"{path}: {_list_some(strange)} of type {', '.join(kinds)}, where the model has "
+            "floating-point weights; save model.state_dict() as it was trained, not quantised"
+        )
 
 
 def _list_some(names: Sequence[str]) -> str:

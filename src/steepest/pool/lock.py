@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import weakref
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from steepest.errors import RunFolderError
@@ -66,12 +65,7 @@ class FileLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

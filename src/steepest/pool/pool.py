@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from steepest.errors import InputError, JournalError, PoolError
@@ -201,12 +200,7 @@ class Pool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _change(
@@ -270,8 +264,7 @@ def _check_first_line(path: Path) -> None:
         raise JournalError(f"{path}: cannot be read ({error.strerror})") from error
     if not first:
         raise JournalError(
-            f"{path}: is empty, and a pool's header and labels are gone: restore it from a copy; "
-            "an experiment's run makes it anew from its records once it is deleted"
+            f"{path}: is empty, and a pool's header and labels are gone: restore it from a copy"
         )
     whole = first.startswith(b'{"entry":"pool",') and first.endswith(b"\n")
     if not (whole and (more or read_journal(path)[0])):
