@@ -232,7 +232,7 @@ def test_support_may_be_a_function(world):
     [
         ({"fit": lambda ids, labels: 3}, "fit returned int"),
         ({"fit": lambda ids, labels: None}, "fit returned NoneType"),
-        ({"label": lambda ids: [1]}, "1 labels for 4 samples"),
+        ({"label": lambda ids: [1]}, "1 label for 4 samples"),
         ({"label": lambda ids: 7}, "label returned a int"),
         ({"label": lambda ids: {59: 1, 58: 1, 57: 1, 56: 1, 55: 1}}, "not asked about"),
         ({"label": lambda ids: iter([3])}, "yield pairs"),

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from steepest.loop.active import ActiveLoop
 from steepest.loop.round import Round
+from steepest.loop.stopping import Flat, Reached
 
-__all__ = ["ActiveLoop", "Round"]
+__all__ = ["ActiveLoop", "Flat", "Reached", "Round"]

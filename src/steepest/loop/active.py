@@ -10,6 +10,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.gradnorm.precision import Precision
 from steepest.labelling import Answers, apply
@@ -19,6 +20,7 @@ from steepest.loop.folder import LoopFolder
 from steepest.loop.mind import Fit, Mind
 from steepest.loop.predicted import Predict
 from steepest.loop.round import Round, as_metrics, check_rounds, digest
+from steepest.loop.stopping import Until, is_enough
 from steepest.loop.stopwatch import Stopwatch
 from steepest.loop.told import Asking, as_answers, ask_for, check_functions, give, name_of
 from steepest.pool import Label, Pool, State
@@ -216,7 +218,7 @@ class ActiveLoop:
         self._kept.commit(record)
         return record
 
-    def run(self, rounds: int, k: int) -> tuple[Round, ...]:
+    def run(self, rounds: int, k: int, *, until: Until | None = None) -> tuple[Round, ...]:
         """Go on until so many rounds are on record, those before a restart included.
 
         Each round asks for k samples, with those still waiting counted in. The first one learns
@@ -227,16 +229,21 @@ class ActiveLoop:
         Args:
             rounds: How many, in all.
             k: Labels for each.
+            until: Says of the rounds so far whether they are enough, such as ``Flat`` or
+                ``Reached`` of ``steepest.loop``; then no more labels are asked for.
         """
         if self._label is None:
             raise InputError("run asks for labels: give label=, or use ask, tell and learn")
+        check_functions(until=until)
         check_k(k, len(self.pool), None)
         with self._progress.task("rounds", check_rounds(rounds)) as step:
             step.advance(min(rounds, len(self._kept.records)))
-            while len(self._kept.records) < rounds and self._gather(k):
+            while len(self._kept.records) < rounds and not is_enough(self.records, until):
+                if not self._gather(k):
+                    break
                 done = self.learn()
                 told = ", ".join(f"{name} {value:.4g}" for name, value in done.metrics.items())
-                step.advance(1, f"{done.labelled} labels {told}")
+                step.advance(1, f"{counted(done.labelled, 'label')} {told}")
         return self.records
 
     def close(self) -> None:

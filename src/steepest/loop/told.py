@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from steepest.counted import counted
 from steepest.errors import InputError, SettingWarning
 from steepest.labelling import Answers, Labeller, apply
 from steepest.pool import Pool, State, Verb
@@ -158,8 +159,8 @@ def _one_each(told: Any, count: int) -> list[Any]:  # noqa: ANN401
         raise InputError(f"label returned a {kind}: return labels by id, or a list of one per id")
     if len(plain) != count:
         raise InputError(
-            f"label returned {len(plain)} labels for {count} samples: return a dict to leave some "
-            "out, or None in their place"
+            f"label returned {counted(len(plain), 'label')} for {counted(count, 'sample')}: return "
+            "a dict to leave some out, or None in their place"
         )
     return list(plain)
 
