@@ -65,6 +65,12 @@ def test_a_box_that_is_not_ticked_skips_nothing(folder, write, box):
     assert (done.new, done.skipped, done.waiting) == (1, 0, 3)
 
 
+def test_a_box_that_is_not_ticked_skips_nothing_in_lines_of_json_either(folder, write):
+    lines = '{"id": "a.png", "skip": "No"}\n{"id": "f.png", "label": "cat", "skip": "false"}\n'
+    done = ingest(write("l.jsonl", lines), folder)
+    assert (done.new, done.skipped, done.waiting) == (1, 0, 3)
+
+
 def test_a_name_that_cannot_be_written_changes_nothing(folder, write):
     before = journal(folder)
     with pytest.raises(InputError, match="not valid Unicode"):
@@ -136,8 +142,8 @@ BAD = {
     "header alone": ("id,label\n", "has no rows"),
     "no header": ("a.png,cat\n", r"line 1: needs one column named 'id'"),
     "column twice": ("id,label,label\na.png,cat,dog\n", "one column named 'label'"),
-    "too few cells": ("id,label\nf.png,dog\na.png\n", "line 3: has 1 cells"),
-    "too many cells": ("id,label\na.png,cat,dog\n", "line 2: has 3 cells"),
+    "too few cells": ("id,label\nf.png,dog\na.png\n", "line 3: has 1 cell where the header has 2$"),
+    "too many cells": ("id,label\nf.png,dog,cat\n", "line 2: has 3 cells .* put names with ','"),
     "open quote": ('id,label\nf.png,dog\n"a.png,cat\n', "line 3: is malformed"),
     "no UTF-8": (b"id,label\nf.png,dog\n\xff.png,cat\n", "line 3: is no UTF-8"),
     "unknown sample": ("id,label\nf.png,dog\nz.png,cat\n", "line 3: there is no sample 'z.png'"),

@@ -38,7 +38,7 @@ def test_a_kill_while_the_folder_is_made_is_mended(tmp_path):
     [
         (IDS, Settings("classification", ("cat", "dog"), "photos"), "classes cat, dog, 2"),
         (IDS, Settings("multi-label", CLASSES, "photos"), "a loop of classification"),
-        ([*IDS, "new.png"], SETTINGS, r"has 1 new samples \(new.png"),
+        ([*IDS, "new.png"], SETTINGS, r"has new\.png too \(1 new\)"),
         (IDS[1:], SETTINGS, "lacks a.png"),
     ],
 )
@@ -64,6 +64,17 @@ def test_a_folder_of_something_else_is_refused(tmp_path, folder):
         (folder.path / "loop.json").write_text(content)
         with pytest.raises(RunFolderError, match="damaged"):
             LoopFolder.open(folder.path)
+
+
+@pytest.mark.parametrize("left", [0, 20])
+def test_a_damaged_pool_says_where_the_labels_still_are(folder, left):
+    path = folder.path / "pool.jsonl"
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(JournalError, match=r"restore .* from a copy$"):
+        folder.read_pool()
+    (folder.path / "labels.csv").write_text("id,label\n")
+    with pytest.raises(JournalError, match=r"begin another loop and take .*labels\.csv into it"):
+        folder.open_pool()
 
 
 @pytest.mark.parametrize("names", [(), ("",), ("cat", "cat"), ("a|b",), (" a",), ("a\nb",)])

@@ -163,7 +163,7 @@ def test_a_file_of_labels_does_not_bring_back_what_was_given_up(photos, tmp_path
         _take_labels(project, tmp_path / "a.csv", known_only=False)
         said = capsys.readouterr().out
         assert said.endswith(
-            "0 labels added, 1 given up before, about an earlier file, were passed over\n"
+            "0 labels added, 1 given up before, about an earlier file (passed over)\n"
         )
         assert project.labels() == []
 

@@ -18,8 +18,7 @@ from steepest.labelling.web import folder_zip
 from steepest.labelling.web.folder_zip import read_folders, stream_folders
 
 
-def test_an_undo_during_a_download_drops_no_other_image(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_zip, "_AT_ONCE", 2, raising=False)
+def test_an_undo_during_a_download_drops_no_other_image(tmp_path):
     photos = draw_shapes(tmp_path / "photos", 6)
     with open_pages(photos) as (project, _):
         samples = [state.sample for state in project.queue.samples()]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from steepest.labelling.exchange.folder import LoopFolder, Settings
-from steepest.labelling.exchange.ingest import Ingested, ingest
-from steepest.labelling.exchange.rounds import Round
-from steepest.labelling.exchange.vocabulary import Vocabulary
+from steepest.labelling.exchange.folder import LoopFolder
 
-__all__ = ["Ingested", "LoopFolder", "Round", "Settings", "Vocabulary", "ingest"]
+__all__ = ["LoopFolder"]

@@ -8,17 +8,16 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LoopFolder
-from steepest.labelling.exchange.rows import Row
+from steepest.labelling.exchange.rows import Row, skip_reason
 from steepest.labelling.exchange.text import read_text
 from steepest.pool import Pool
 from steepest.scoring.selection import Selection
 
 _SEPARATORS = (",", ";", "\t")
 _LABEL_COLUMNS = frozenset({"label", "labels"})
-_NOT_SKIPPED = frozenset({"false", "no", "0"})
-"""What spreadsheets write for a box that is not ticked."""
 
 
 def read_csv(path: Path) -> Iterator[Row]:
@@ -48,13 +47,14 @@ def read_csv(path: Path) -> Iterator[Row]:
         if header is None:
             header = _check_header(cells, path)
         elif len(cells) != len(header):
+            quoted = f"; put names with {separator!r} in them in quotes"
             raise InputError(
-                f"{path}, line {line}: has {len(cells)} cells where the header has {len(header)}"
+                f"{path}, line {line}: has {counted(len(cells), 'cell')} where the header has "
+                f"{len(header)}{quoted if len(cells) > len(header) else ''}"
             )
         else:
             named = dict(zip(header, cells, strict=True))
-            skip = named.get("skip", "").strip()
-            reason = "" if skip.lower() in _NOT_SKIPPED else skip
+            reason = skip_reason(named.get("skip", ""))
             label = next(named[name] for name in header if name in _LABEL_COLUMNS)
             yield Row(f"line {line}", named["id"], label, reason)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from steepest.errors import InputError, PoolError, RunFolderError
+from steepest.errors import InputError, JournalError, PoolError, RunFolderError
 from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.labelling.exchange.array_identity import ArrayIdentity
 from steepest.labelling.exchange.maps import MapStore
@@ -149,11 +149,22 @@ class LoopFolder:
 
     def open_pool(self) -> Pool:
         """Hold the pool for writing."""
-        return Pool.open(self.path / JOURNAL)
+        return self._open_journal(Pool.open)
 
     def read_pool(self) -> Pool:
         """Show the pool as it is now."""
-        return Pool.replay(self.path / JOURNAL)
+        return self._open_journal(Pool.replay)
+
+    def _open_journal(self, how: Callable[[Path], Pool]) -> Pool:
+        """Open the pool, and say where labels still are if it is damaged."""
+        try:
+            return how(self.path / JOURNAL)
+        except JournalError as error:
+            table = self.path / LABELS
+            if not table.exists():
+                raise
+            remedy = f"or begin another loop and take {table} into it by `steepest ingest`"
+            raise JournalError(f"{error}, {remedy}") from error
 
     def key(self, pool: Pool) -> str:
         """Return what tells this loop's samples and classes from others'."""
@@ -212,7 +223,7 @@ class LoopFolder:
         known, given = set(self.read_pool().ids()), set(ids)
         if known != given:
             new, gone = sorted(map(str, given - known)), sorted(map(str, known - given))
-            what = f"has {len(new)} new samples ({new[0]} …)" if new else f"lacks {gone[0]}"
+            what = f"has {new[0]} too ({len(new)} new)" if new else f"lacks {gone[0]}"
             raise RunFolderError(
                 f"{self.path} is a loop of {len(known)} samples, and the pool {what}: bring the "
                 "pool back as it was, or choose another --run"

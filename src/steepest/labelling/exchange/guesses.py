@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from steepest.counted import counted
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.preserve import evaluating
@@ -70,8 +71,8 @@ def _label(said: Tensor, words: Vocabulary, maps: MapStore | None) -> Label:
 def _check(logits: Tensor, words: Vocabulary) -> None:
     if logits.shape[1] != len(words.names):
         raise ModelError(
-            f"the model has {logits.shape[1]} outputs, but there are {len(words.names)} classes: "
-            "name one class per output"
+            f"the model has {counted(logits.shape[1], 'output')}, but there are "
+            f"{len(words.names)} classes: name one class per output"
         )
     dense = logits.ndim > 2
     if dense != (words.task == SEGMENTATION):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.rows import Row
+from steepest.labelling.exchange.rows import Row, skip_reason
 from steepest.labelling.exchange.text import read_text
 from steepest.scoring.selection import Selection
 
@@ -59,4 +59,4 @@ def _reason(entry: dict[str, object], path: Path, number: int) -> str:
         return "skipped" if skip else ""
     if not isinstance(skip, str):
         raise InputError(f"{path}, line {number}: skip is {skip!r}; give true or the reason")
-    return skip.strip()
+    return skip_reason(skip)

@@ -20,6 +20,9 @@ from steepest.seeds import SampleId
 Reader = Callable[[Path], Iterator["Row"]]
 """Reads the rows of a file."""
 
+_NOT_SKIPPED = frozenset({"false", "no", "0"})
+"""What spreadsheets write for a box that is not ticked."""
+
 _NUMBER = re.compile(r"-?[0-9]{1,30}")
 
 
@@ -48,6 +51,12 @@ class Row:
     def answered(self) -> bool:
         """Whether someone has given a label, or said that nobody can."""
         return bool(self.skip) or not self.empty
+
+
+def skip_reason(told: str) -> str:
+    """Return why a sample is skipped; empty if what is written says that it is not."""
+    reason = told.strip()
+    return "" if reason.lower() in _NOT_SKIPPED else reason
 
 
 def to_answers(rows: Iterable[Row], path: Path, folder: LoopFolder, pool: Pool) -> list[Answer]:

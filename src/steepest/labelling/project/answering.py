@@ -39,9 +39,9 @@ class Answering(History):
         store: Store,
         settings: Callable[[], Settings],
         clock: Callable[[], float],
-        after_answer: Callable[[], None] = lambda: None,
-        look: Callable[[sqlite3.Row], Content | None] = lambda _: None,
-        check_shown: Callable[[str, str], None] = lambda *_: None,
+        after_answer: Callable[[], None],
+        look: Callable[[sqlite3.Row], Content | None],
+        check_shown: Callable[[str, str], None],
     ) -> None:
         super().__init__(store, settings, clock)
         self._look = look

@@ -16,7 +16,10 @@ from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 
 SAME, SUSPECTED, CHANGED = 0, 1, 2
-"""What the store says of an answered file: as it was, touched or copied, another one."""
+"""What the store says of an answered file: as it was, touched or copied, another one.
+
+Queries that ask for one of them say ``changed > 0`` as well: only then SQLite takes their index.
+"""
 
 _LAST = "SELECT ifnull(max(number), 1) FROM answers"
 _KEEP = f"""UPDATE images SET changed = 0, content = NULL, missing = 0, asked_again = ({_LAST})

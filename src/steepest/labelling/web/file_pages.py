@@ -11,6 +11,7 @@ from fastapi import APIRouter, File, Form, UploadFile
 from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 from starlette.background import BackgroundTask
 
+from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import ImportReport
@@ -109,7 +110,7 @@ def take_in(
     def show() -> Response:
         return room.show("imported.html", values, who=who, events={"answered": True})
 
-    added = f"Taken in: {report.added} labels of {name}"
+    added = f"Taken in: {counted(report.added, 'label')} of {name}"
     return show_after_saving(show, added, "the page cannot be shown")
 
 
