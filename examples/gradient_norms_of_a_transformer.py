@@ -2,7 +2,8 @@
 
 Run it with ``python examples/gradient_norms_of_a_transformer.py``. Attention, normalisation, the
 class token and the table of words, which is used twice, are measured in one batched pass. Only
-``torch.einsum`` has no rule: it is run again for each sample. The result is the same either way.
+``torch.einsum`` of three factors has no rule: it is run again for each sample. The result is the
+same either way.
 """
 # ruff: noqa: INP001, T201
 

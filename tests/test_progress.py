@@ -52,6 +52,16 @@ def test_a_line_without_a_note_ends_at_the_count(capsys):
     assert capsys.readouterr().err == "train: 1/2\n"
 
 
+def test_work_of_unknown_length_says_what_is_done_alone(capsys, monkeypatch):
+    with LineProgress(every_seconds=0.0).task("download", total=0) as step:
+        step.advance(12, "of a.zip")
+    assert capsys.readouterr().err == "download: 12 of a.zip\n"
+    terminal = pretend_terminal(monkeypatch)
+    with BarProgress().task("download", total=0) as step:
+        step.advance(12)
+    assert "0/?" in terminal.getvalue()
+
+
 def test_short_work_passes_without_a_line(capsys):
     work(LineProgress(every_seconds=3600.0))
     assert capsys.readouterr() == ("", "")

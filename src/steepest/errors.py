@@ -141,7 +141,7 @@ class EmptyClassWarning(SteepestWarning):
 
 
 class DroppedEntryWarning(SteepestWarning):
-    """A half-written last entry of a journal was set aside."""
+    """A half-written last entry of a journal was set aside, or a run's empty pool made anew."""
 
 
 class ChangedCodeWarning(SteepestWarning):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
+from abc import ABC
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from steepest.errors import InputError, in_one_line
+
+T = TypeVar("T", bound=ABC)
 
 
 def import_own(kind: str, name: str, form: str) -> object:
@@ -38,6 +43,30 @@ def import_own(kind: str, name: str, form: str) -> object:
             ) from error
     _FOLDERS[str(Path.cwd())] = None
     return getattr(module, attribute, None)
+
+
+def import_own_class(kind: str, name: str, base: type[T], said: str) -> type[T]:
+    """Import a class that derives from one of ours and can be made.
+
+    Args:
+        kind: What it is to be, in the words of an error message.
+        name: ``package.module:Class``.
+        base: What it derives from.
+        said: What that is called (``"steepest.tasks.Task"``).
+
+    Raises:
+        InputError: If there is no such class, or it lacks what it should have.
+    """
+    found = import_own(kind, name, "package.module:Class")
+    if found is None:
+        module, _, attribute = name.partition(":")
+        raise InputError(f"{kind} {name!r}: {module} has no class {attribute!r}")
+    if not isinstance(found, type) or not issubclass(found, base):
+        raise InputError(f"{kind} {name!r} is no class that derives from {said}: make it one")
+    if inspect.isabstract(found):
+        lacking = " and ".join(sorted(found.__abstractmethods__))
+        raise InputError(f"{kind} {name!r} has no {lacking}: implement it")
+    return found
 
 
 _FOLDERS: dict[str, None] = {}

@@ -23,7 +23,7 @@ class Progress(Protocol):
     """Shows how far pieces of work have come."""
 
     def task(self, description: str, total: int) -> AbstractContextManager[Step]:
-        """Start a piece of work of a known size."""
+        """Start a piece of work of a known size; a total of 0 says that nobody knows it."""
 
 
 class SilentProgress:
@@ -74,7 +74,7 @@ class BarProgress:
         if self._depth == 0:
             self._bars.start()
         self._depth += 1
-        bar = self._bars.add_task(description, total=total, note="")
+        bar = self._bars.add_task(description, total=total or None, note="")
         try:
             yield _Bar(self._bars, bar)
         finally:
@@ -136,7 +136,8 @@ class _Line:
 
     def _write(self) -> None:
         self._told = self._done
-        line = f"{self._description}: {self._done}/{self._total} {self._note}"
+        of = f"/{self._total}" if self._total else ""
+        line = f"{self._description}: {self._done}{of} {self._note}"
         sys.stderr.write(line.rstrip() + "\n")
         sys.stderr.flush()
 

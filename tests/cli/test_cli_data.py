@@ -291,7 +291,7 @@ class Damaged:
 def test_images_that_cannot_be_read_are_named(capsys, tiny):
     tiny(Damaged(1))
     shown = run_here(capsys, "data", "check", "tiny", "--quiet")
-    assert_one_line(shown, r"tiny: 1 samples cannot be read: 1\.png: truncated$")
+    assert_one_line(shown, r"tiny: 1 sample cannot be read: 1\.png: truncated$")
     assert run_here(capsys, "data", "check", "tiny", "--quick").code == 0
     tiny(Damaged(2))
     assert run_here(capsys, "data", "check", "tiny", "--quiet").code == 0

@@ -85,7 +85,7 @@ def test_a_label_is_corrected_only_on_request(workshop, capsys):
     ("content", "message"),
     [
         ("", "is empty"),
-        ("id,label\n1\n", "line 2: has 1 cells"),
+        ("id,label\n1\n", "line 2: has 1 cell where"),
         ("id,label\n1,cat\n77,cat\n", "line 3: there is no sample '77'"),
         ("id,label\n1,cat\n2,cow\n", "line 3: unknown class 'cow'"),
         ("id,label\n1,cat\n1,dog\n", "line 3: 'dog' for sample 1, but 'cat' at line 2"),

@@ -91,7 +91,7 @@ def test_first_labels_are_taken_in(served, photos, tmp_path, capsys):
     words = ["label", str(photos), "--classes", "cat,dog", "--labels", str(start), "--no-browser"]
     assert main(words) == 0
     assert served["labelled"] == 1
-    assert "1 labels added" in capsys.readouterr().out
+    assert "1 label added" in capsys.readouterr().out
 
 
 def test_first_labels_of_images_that_are_not_here_are_passed_over_if_asked_for(
@@ -104,7 +104,7 @@ def test_first_labels_of_images_that_are_not_here_are_passed_over_if_asked_for(
     assert "say known only" in refusal(capsys, *words)
     assert main(["label", *map(str, words), "--known-only", "--no-browser"]) == 0
     assert served["labelled"] == 1
-    said = "1 labels added, 1 of images that are not here were passed over\n"
+    said = "1 label added, 1 of images that are not here (passed over)\n"
     assert said in capsys.readouterr().out
     assert "--labels FILE" in refusal(capsys, photos, "--known-only")
 
@@ -140,7 +140,7 @@ def test_images_that_are_gone_are_counted_at_every_start(served, photos, capsys)
     min(photos.glob("*.png")).unlink()
     for _ in range(2):
         assert main(words) == 0
-        assert ", 1 known ones are gone" in capsys.readouterr().out
+        assert ", 1 known one is gone" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("ending", [*WEIGHT_SUFFIXES, ".CKPT"])
@@ -181,7 +181,7 @@ def test_mistakes_are_said_in_one_line(served, photos, tmp_path, capsys):
 
 def test_a_command_that_names_too_few_classes_begins_nothing(served, photos, capsys):
     assert "at least 2 classes" in refusal(capsys, photos, "--classes", "cat,cat", "--seed", "3")
-    assert "at least 1 classes" in refusal(capsys, photos, "--multi-label")
+    assert "at least 1 class," in refusal(capsys, photos, "--multi-label")
     assert not (photos / ".steepest").exists()
     assert main(["label", str(photos), "--classes", "dog,owl", "--no-browser"]) == 0
     assert served["classes"] == ("dog", "owl")

@@ -62,7 +62,7 @@ def test_push_label_pull(loop, capsys, server):
     first = server.order()[0]
     server.choose(first, "b")
     told = run(capsys, "pull")
-    assert (told.code, "1 new labels; 2 samples still wait" in told.out) == (0, True), told.err
+    assert (told.code, "1 new label; 2 samples still wait" in told.out) == (0, True), told.err
     assert labels_of(loop) == {first: 1}
     before = contents(loop)
     assert "1 known already" in run(capsys, "pull").out
@@ -125,7 +125,7 @@ def test_watching_until_done(loop, capsys, server, monkeypatch):
     told = run(capsys, "watch", "--until-done", "--interval", "1")
     assert told.code == 0, told.err
     assert len(turns) == 3
-    assert told.out.count("1 new labels") == 3
+    assert told.out.count("1 new label") == 3
     assert set(labels_of(loop).values()) == {2}
 
 
@@ -137,7 +137,7 @@ def test_watching_ends_by_control_c_with_nothing_lost(loop, server):
     assert "3 new tasks" in process.stdout.readline()
     sample = server.order()[0]
     server.choose(sample, "d")
-    assert "1 new labels" in process.stdout.readline()
+    assert "1 new label;" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
     told = finish(process)
     assert told.code == 0, told.err

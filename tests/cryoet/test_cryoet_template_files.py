@@ -152,12 +152,13 @@ def test_a_folder_of_maps_is_a_set_of_templates(tmp_path):
     assert read.source == "MRC"
 
 
-def test_solvent_below_the_threshold_is_left_out(tmp_path):
-    write_mrc(tmp_path / "a.mrc", blob((60, 60, 60), 5.0, (150.0,) * 3) + 0.2)
-    read = read_mrc(tmp_path / "a.mrc", threshold=0.3)
+def test_densities_below_zero_are_taken_for_solvent(tmp_path):
+    write_mrc(tmp_path / "a.mrc", blob((60, 60, 60), 5.0, (150.0,) * 3) - 0.1)
+    read = read_mrc(tmp_path / "a.mrc")
     assert float(read[0].max()) == 0.0
-    with pytest.raises(DataError, match=r"a\.mrc: no density above 5"):
-        read_mrc(tmp_path / "a.mrc", threshold=5.0)
+    write_mrc(tmp_path / "a.mrc", np.full((60, 60, 60), -1.0, np.float32))
+    with pytest.raises(DataError, match=r"a\.mrc: no density above 0"):
+        read_mrc(tmp_path / "a.mrc")
 
 
 def test_maps_that_cannot_be_used_are_named(tmp_path):

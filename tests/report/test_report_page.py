@@ -190,7 +190,7 @@ def test_a_comparison_without_a_complete_run_still_has_curves(tmp_path):
 
 def test_a_comparison_that_has_not_begun_makes_a_page(tmp_path):
     folder = write_comparison(tmp_path, ("margin",), seeds=(0,), missing=[("margin", 0)])
-    assert "0 of 1 runs complete" in Checker(page_of(folder)).text
+    assert "0 of 1 run complete" in Checker(page_of(folder)).text
 
 
 def test_a_single_run_has_no_comparison_tables(tmp_path):

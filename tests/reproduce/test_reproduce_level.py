@@ -11,6 +11,7 @@ from steepest.reproduce.artefact import all_artefacts
 from steepest.reproduce.level import LEVELS, load_level
 from steepest.reproduce.scenes import write_scenes
 from steepest.reproduce.workspace import Workspace
+from steepest.strategies import create
 
 
 @pytest.mark.parametrize("name", LEVELS)
@@ -20,7 +21,7 @@ def test_every_need_of_every_artefact_is_a_valid_experiment(name, tmp_path):
         for need in one.needs():
             config = level.config(need.setting, need.init, weights=need.weights, work=tmp_path)
             for strategy in need.strategies:
-                assert level.variant(strategy).config(config, 1).seed == 1
+                assert level.variant(strategy, need.setting).config(config, 1).seed == 1
 
 
 def test_the_paper_level_is_the_presets(tmp_path):
@@ -36,8 +37,18 @@ def test_both_schemes_take_the_norm_of_the_published_code(tmp_path):
     level = load_level("paper")
     config = level.config("cifar10", None, weights=True, work=tmp_path)
     for name in ("expected-gradnorm", "entropy-gradnorm"):
-        assert level.variant(name).config(config, 0).strategy.options == {"norm": "tensor-sum"}
+        assert level.variant(name, "cifar10").config(config, 0).strategy.options == {
+            "norm": "tensor-sum"
+        }
     assert config.loop.keep_weights == "all"
+
+
+@pytest.mark.parametrize("setting", ["cifar10", "svhn", "caltech101", "cityscapes", "50c-clean"])
+def test_the_head_of_ll4al_leaves_the_model_alone_in_the_last_epochs(setting, tmp_path):
+    level = load_level("paper")
+    config = level.config(setting, None, weights=False, work=tmp_path)
+    head = create("ll4al", level.variant("ll4al", setting).config(config, 0).strategy.options)
+    assert 0.6 <= (head.detach_after + 1) / config.training.epochs <= 0.62
 
 
 def test_all_labels_are_one_training_on_everything(tmp_path):

@@ -66,8 +66,9 @@ def test_whole_tables_add_up_to_what_the_printed_ones_do(name, total):
 
 
 def test_bounds_of_the_figure_are_what_the_gaps_leave():
-    gaps, figure = published("table-3"), published("figure-1")
-    for series in figure.find(quantity="bound"):
+    gaps, bounds = published("table-3"), published("figure-1").find(quantity="bound")
+    assert bounds
+    for series in bounds:
         for at, bound in zip(series.at, series.values, strict=True):
             gap = gaps.number(at, method=series.about["method"])
             assert bound == pytest.approx(100 - gap.value)

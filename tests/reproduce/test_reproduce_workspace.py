@@ -30,7 +30,7 @@ def work(tmp_path_factory):
     level = level_of({"cifar10": Setting(config="digits", set=CHANGES)}, seeds=1)
     made = Workspace(level, out)
     config = load_config("digits", [*CHANGES, "loop.keep_weights=all"])
-    config = level.variant("margin").config(config, 0)
+    config = level.variant("margin", "cifar10").config(config, 0)
     Experiment(config, made.comparison(NEED) / "runs" / "margin" / "seed-0").run()
     return made
 

@@ -366,7 +366,7 @@ def test_watching_ends_cleanly_and_loses_nothing(api, server, place):
     assert "watching" in lines[0]
     assert "4 new tasks" in lines[1]
     annotate(api, tasks_of(api, "steepest watched")[picks[0]], choice(NAMES[0]))
-    assert "1 new labels" in process.stdout.readline()
+    assert "1 new label;" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, "Traceback" in err) == (0, False), out + err

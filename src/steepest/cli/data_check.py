@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from steepest.cli.arguments import add_quiet, pairs
+from steepest.counted import counted
 from steepest.datasets.base import ImageSet, data_root, load
 from steepest.datasets.catalogue import CATALOGUE
 from steepest.datasets.holding import find_layout
@@ -89,7 +90,9 @@ def _read_all(data: ImageSet, progress: Progress) -> None:
     if faults:
         more = "" if len(faults) <= _NAMED else f" and {len(faults) - _NAMED} more"
         named = "; ".join(faults[:_NAMED])
-        raise DataError(f"{data.name}: {len(faults)} samples cannot be read: {named}{more}")
+        raise DataError(
+            f"{data.name}: {counted(len(faults), 'sample')} cannot be read: {named}{more}"
+        )
 
 
 def _read_column(column: Streamed, classes: int | None, step: Step) -> list[str]:
@@ -113,7 +116,8 @@ def _describe(data: ImageSet, options: Mapping[str, object]) -> str:
     name = f"{data.name} ({told})" if told else data.name
     return (
         f"{name} is whole: {len(data.train_images):,} training and "
-        f"{len(data.test_images):,} test samples of {size}, {len(data.classes)} classes, "
+        f"{len(data.test_images):,} test samples of {size}, "
+        f"{counted(len(data.classes), 'class', 'classes')}, "
         f"{data.task}"
     )
 

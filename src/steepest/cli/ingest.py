@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, SERVER, LoopFolder
 from steepest.labelling.exchange.ingest import FORMATS, Ingested, ingest
@@ -107,11 +108,12 @@ def write_map_files(arguments: argparse.Namespace, folder: LoopFolder) -> None:
 def say(done: Ingested) -> str:
     """Return what came of answers, in words."""
     counts = {
-        "new labels": done.new,
         "changed": done.changed,
         "skipped": done.skipped,
         "withdrawn": done.withdrawn,
         "known already": done.known,
     }
-    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return f"{told or 'nothing new'}; {done.waiting} samples still wait"
+    told = [counted(done.new, "new label")] if done.new else []
+    told += [f"{count} {what}" for what, count in counts.items() if count]
+    waiting = counted(done.waiting, "sample still waits", "samples still wait")
+    return f"{', '.join(told) or 'nothing new'}; {waiting}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steepest.cli.arguments import pairs
+from steepest.counted import counted
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
@@ -243,7 +244,9 @@ def _check_beginning(photos: Path, place: Path, classes: Sequence[str], settings
 def _check_classes(names: Sequence[str], settings: Settings) -> None:
     least = 1 if settings.multi_label else 2
     if len(set(names)) < least:
-        raise InputError(f"give at least {least} classes, such as --classes cat,dog")
+        raise InputError(
+            f"give at least {counted(least, 'class', 'classes')}, such as --classes cat,dog"
+        )
 
 
 def _prepare(project: Project, arguments: argparse.Namespace) -> None:
@@ -253,8 +256,8 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
         raise InputError(f"{arguments.photos}: no images in there")
     found, gone = project.scan, project.progress().missing
     refused = f", {found.refused} left out" if found.refused else ""
-    missing = f", {gone} known ones are gone" if gone else ""
-    print(f"{found.total} images in {arguments.photos}{refused}{missing}")
+    missing = f", {counted(gone, 'known one is', 'known ones are')} gone" if gone else ""
+    print(f"{counted(found.total, 'image')} in {arguments.photos}{refused}{missing}")
     if found.others:
         # Photos of some telephones cannot be shown; who has them must not miss them in the end.
         kinds = ", ".join(
@@ -270,24 +273,23 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
 def _say_changes(project: Project, *, ask_more: bool) -> None:
     counts, decide = project.progress(), "decide under Look again (r) on the page"
     if counts.changed:
-        what = "1 file" if counts.changed == 1 else f"{counts.changed} files"
-        print(f"{what} changed since being labelled: {decide}")
+        print(f"{counted(counts.changed, 'file')} changed since being labelled: {decide}")
     if counts.differing:
         print(f"{counts.differing} copies have different labels: {decide}")
     if ask_more:
         done = project.ask_more()
-        what = "1 image that was" if done == 1 else f"{done} images that were"
+        what = counted(done, "image that was", "images that were")
         print(f"asked about again: {what} done under a smaller --overlap")
 
 
 def _take_labels(project: Project, path: Path, *, known_only: bool) -> None:
     report = project.import_labels(path, known_only=known_only)
-    said = [f"{path}: {report.added} labels added"]
+    said = [f"{path}: {counted(report.added, 'label')} added"]
     for count, words in (
-        (report.unanswered, "rows have no label yet"),
-        (len(report.conflicts), "differ from what is there and were left out"),
-        (report.outdated, "given up before, about an earlier file, were passed over"),
-        (report.passed_over, "of images that are not here were passed over"),
+        (report.unanswered, "without a label yet"),
+        (len(report.conflicts), "unlike what is there (left out)"),
+        (report.outdated, "given up before, about an earlier file (passed over)"),
+        (report.passed_over, "of images that are not here (passed over)"),
     ):
         said += [f"{count} {words}"] if count else []
     print(", ".join(said))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from steepest.cli.ingest import add_loop_folder, add_map_files, add_reading, say, write_map_files
+from steepest.counted import counted
 from steepest.download.retry import Patience
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, LoopFolder
@@ -107,7 +108,7 @@ def _push(arguments: argparse.Namespace) -> int:
     pictures = _pictures(arguments)
     project = ensure_project(client, title, folder.vocabulary)
     new, there = push(folder, project, pictures)
-    print(f"{project.title}: {new} new tasks, {there} there already")
+    print(f"{project.title}: {counted(new, 'new task')}, {there} there already")
     print(f"Label at {project.url}")
     return 0
 
@@ -149,7 +150,7 @@ def _follow(
     turns = watch(folder, project, pictures, reading, **every)
     for turn in turns:
         if turn.pushed:
-            print(f"{turn.pushed} new tasks", flush=True)
+            print(counted(turn.pushed, "new task"), flush=True)
         problem = " ".join(str(turn.problem).split()) if turn.problem else ""
         if problem and problem != told:
             print(f"steepest: warning: {problem}; trying again", file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steepest.cli.outcome import show_outcome
+from steepest.counted import counted
 from steepest.experiment.comparing import Comparing, Run, all_runs
 from steepest.report.read import read_comparison
 from steepest.report.text_table import text_table
@@ -61,7 +62,7 @@ def _left(comparisons: Sequence[Comparing]) -> str:
     runs = all_runs(comparisons)
     cycles = sum(max(0, run.config.loop.cycles - run.done) for run in runs)
     whole = sum(run.complete for run in runs)
-    told = f"{whole} of {len(runs)} runs complete"
+    told = f"{whole} of {counted(len(runs), 'run')} complete"
     if not cycles:
         return told
-    return f"{told}, {cycles} {'cycle' if cycles == 1 else 'cycles'} left"
+    return f"{told}, {counted(cycles, 'cycle')} left"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steepest.cli.arguments import add_minutes, add_quiet, deadline_of, names_of, seeds_of
+from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.progress import show_progress
 from steepest.report.text_table import text_table
@@ -140,7 +141,7 @@ def _tell_of_runs(work: Workspace, runs: Sequence[Wanted], *, making: bool) -> N
     for problem in dict.fromkeys(told.values()):
         print(f"not there: {problem}")
     more = "; the same command goes on with the others" if making and len(told) < len(left) else ""
-    print(f"{len(runs) - len(left)} of {len(runs)} runs complete{more}")
+    print(f"{len(runs) - len(left)} of {counted(len(runs), 'run')} complete{more}")
 
 
 def _only(text: str | None, artefacts: Sequence[Artefact]) -> list[str]:

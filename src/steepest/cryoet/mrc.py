@@ -20,12 +20,11 @@ MRC_SUFFIXES = (".mrc", ".map", ".mrc.gz", ".map.gz")
 _LEAST_INSIDE = 0.99
 
 
-def read_mrc_folder(folder: Path, *, threshold: float = 0.0) -> Templates:
+def read_mrc_folder(folder: Path) -> Templates:
     """Read every MRC file of a folder; classes are named by the files.
 
     Args:
         folder: Where the files are; subfolders are not searched.
-        threshold: Densities up to this are taken for solvent and set to 0.
 
     Raises:
         InputError: If the library that reads MRC files is not installed.
@@ -35,11 +34,11 @@ def read_mrc_folder(folder: Path, *, threshold: float = 0.0) -> Templates:
     if not paths:
         raise DataError(f"{folder}: no MRC files in it")
     names = tuple(path.name.partition(".")[0] for path in paths)
-    maps = torch.stack([read_mrc(path, threshold=threshold) for path in paths])
+    maps = torch.stack([read_mrc(path) for path in paths])
     return Templates(names, names, maps, BOX_VOXEL_ANGSTROM, "MRC")
 
 
-def read_mrc(path: Path, *, threshold: float = 0.0) -> Tensor:
+def read_mrc(path: Path) -> Tensor:
     """Read one map, put its centre of mass in the middle, and resample it for a template.
 
     Returns:
@@ -50,9 +49,9 @@ def read_mrc(path: Path, *, threshold: float = 0.0) -> Tensor:
         DataError: If the file cannot be used.
     """
     density, voxel_angstrom = _read(path)
-    density = np.where(density > threshold, density, 0.0)
+    density = np.where(density > 0.0, density, 0.0)
     if not np.isfinite(density).all() or not density.any():
-        raise DataError(f"{path}: no density above {threshold:g}, or values that are not finite")
+        raise DataError(f"{path}: no density above 0, or values that are not finite")
     cube = torch.from_numpy(_to_cube(density))
     zoom = BOX_VOXEL_ANGSTROM / voxel_angstrom
     if zoom > 1.0:

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from steepest.counted import counted
 from steepest.datasets.base import ImageSet
 from steepest.datasets.identity import comparable, identify
+from steepest.datasets.long_tail import long_tailed
 from steepest.datasets.noisy_labels import with_wrong_labels
 from steepest.errors import SteepestError
 from steepest.experiment.outcomes import Comparison, Run
@@ -94,6 +96,7 @@ class Pictures:
 
         options, limit = table.get("options"), table.get("limit")
         found = datasets.load(str(name), options=options, limit=limit)
+        found = long_tailed(found, table.get("imbalance") or 1.0)
         if not self._is_of_the_runs(with_wrong_labels(found, table.get("label_noise") or 0.0)):
             self.problem = f"what is now found as {name} is not what the runs were made with"
             return
@@ -131,14 +134,14 @@ def gallery(comparison: Comparison, pictures: Pictures) -> Safe:
 
 def _strategy(run: Run, pictures: Pictures) -> Safe:
     cycles = [_cycle(entry, pictures) for entry in run.entries if entry.get("wanted")]
-    title = element("summary", f"{run.strategy}, seed {run.seed}: {len(cycles)} cycles")
+    title = element("summary", f"{run.strategy}, seed {run.seed}: {counted(len(cycles), 'cycle')}")
     return element("details", title, *cycles)
 
 
 def _cycle(entry: Entry, pictures: Pictures) -> Safe:
     return element(
         "div",
-        element("h3", f"Cycle {entry['cycle']}, {entry['labelled']} labels"),
+        element("h3", f"Cycle {entry['cycle']}, {counted(entry['labelled'], 'label')}"),
         _strip("most wanted", entry["wanted"], pictures),
         _strip("least wanted", entry.get("unwanted") or [], pictures),
         class_="cycle",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from steepest.counted import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.significance import smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, StrategySummary, Summary
@@ -53,21 +54,21 @@ def completeness(comparison: Comparison, summary: Summary) -> str | None:
     """Return a sentence on what is missing, or None if every run is complete."""
     if summary.runs_complete == summary.runs_expected:
         return None
-    text = f"{summary.runs_complete} of {summary.runs_expected} runs complete."
+    text = f"{summary.runs_complete} of {counted(summary.runs_expected, 'run')} complete."
     if comparison.single:
         return f"{text} The page shows the cycles that are there."
     left_out = [name for name in comparison.strategies if name not in comparison.compared]
     if left_out:
         text += f" Without a complete run, and so not compared: {', '.join(left_out)}."
-    counted = {entry.strategy: entry.seeds for entry in summary.strategies}
-    apart = [name for name in comparison.compared if name not in counted]
+    shown = {entry.strategy: entry.seeds for entry in summary.strategies}
+    apart = [name for name in comparison.compared if name not in shown]
     if apart:
         text += (
             f" Without a complete seed that {summary.baseline} has too, and so not compared: "
             f"{', '.join(apart)}."
         )
     if summary.ragged:
-        each = "; ".join(f"{name} {_listed(seeds)}" for name, seeds in counted.items())
+        each = "; ".join(f"{name} {_listed(seeds)}" for name, seeds in shown.items())
         return (
             f"{text} Statistics of a strategy use the seeds complete for it and for "
             f"{summary.baseline}: {each}."
@@ -85,7 +86,7 @@ def _listed(seeds: Sequence[int]) -> str:
 def _alone(entry: StrategySummary, words: MetricWords) -> str:
     return (
         f"{entry.strategy} reached a {words.name} of {numbers.share(entry.final_value.mean)} "
-        f"with {entry.curve.budgets[-1]} labels (n = {numbers.seeds(entry.n)})."
+        f"with {counted(entry.curve.budgets[-1], 'label')} (n = {numbers.seeds(entry.n)})."
     )
 
 

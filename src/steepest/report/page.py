@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from steepest.counted import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.statistics import Summary
 from steepest.report import numbers
@@ -66,10 +67,11 @@ def _header(comparison: Comparison, summary: Summary) -> Safe:
 def _facts(comparison: Comparison, summary: Summary) -> Safe:
     data = comparison.config.get("data")
     asked = ", ".join(str(seed) for seed in comparison.seeds)
+    expected = counted(summary.runs_expected, "run")
     facts: list[tuple[str, object]] = [
         ("data", data.get("name") if isinstance(data, dict) else None),
         ("strategies", ", ".join(comparison.legend)),
-        ("seeds", f"{asked} ({summary.runs_complete} of {summary.runs_expected} runs complete)"),
+        ("seeds", f"{asked} ({summary.runs_complete} of {expected} complete)"),
         ("labels", _budget(comparison)),
         ("hardware", _made_with(comparison, HARDWARE)),
         ("versions", _made_with(comparison, VERSIONS)),
@@ -94,7 +96,8 @@ def _budget(comparison: Comparison) -> str:
     if longest is None:
         return numbers.DASH
     first, last = longest.entries[0], longest.entries[-1]
-    return f"{first['labelled']} to {last['labelled']} in {len(longest.entries)} cycles"
+    cycles = counted(len(longest.entries), "cycle")
+    return f"{first['labelled']} to {last['labelled']} in {cycles}"
 
 
 def _made_with(comparison: Comparison, keys: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
+from steepest.counted import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.significance import smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, Penalty, StrategySummary, Summary
@@ -122,10 +123,10 @@ def penalty_section(penalty: Penalty | None) -> Safe | None:
     if penalty is None:
         return None
     told = (
-        f"Each cell is the share of the {penalty.budgets} budgets after the first at which the "
-        "strategy of the row is significantly better than the strategy of the column (paired "
-        f"t-test, p < {penalty.alpha:g}, uncorrected): a row's mean is how often it wins (higher "
-        "is better), a column's mean how often it is beaten (lower is better)."
+        f"Each cell is the share of the {counted(penalty.budgets, 'budget')} after the first at "
+        "which the strategy of the row is significantly better than the strategy of the column "
+        f"(paired t-test, p < {penalty.alpha:g}, uncorrected): a row's mean is how often it wins "
+        "(higher is better), a column's mean how often it is beaten (lower is better)."
     )
     pairs = list(permutations(range(len(penalty.strategies)), 2))
     judged = [penalty.n[i][j] for i, j in pairs if penalty.matrix[i][j] is not None]

@@ -36,6 +36,7 @@ class Setting:
         stand_in: What stands in for the paper's data, in words; empty for the data themselves.
         same_as: The experiment whose runs are taken instead of own ones.
         strategies: The only strategies that are run at this level; none named means all.
+        options: Options by strategy that differ from the level's here.
     """
 
     config: str = ""
@@ -45,6 +46,7 @@ class Setting:
     stand_in: str = ""
     same_as: str = ""
     strategies: tuple[str, ...] = ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +124,11 @@ class Level:
         own = self.settings[self.resolve(setting)].seeds
         return min(n for n in (own, most, self.seeds) if n is not None)
 
-    def variant(self, strategy: str) -> Variant:
-        """Return a strategy with its options at this level."""
-        return Variant(strategy, strategy, dict(self.strategies.get(strategy, {})))
+    def variant(self, strategy: str, setting: str) -> Variant:
+        """Return a strategy with its options in an experiment at this level."""
+        here = self.settings[self.resolve(setting)].options
+        options = {**self.strategies.get(strategy, {}), **here.get(strategy, {})}
+        return Variant(strategy, strategy, options)
 
     def config(self, setting: str, init: str | None, *, weights: bool, work: Path) -> Config:
         """Return what is run for an experiment.

@@ -126,7 +126,7 @@ def _make(
     names = dict.fromkeys(run.strategy for run in runs)
     part = _Part(
         config=work.common(runs[0].need),
-        strategies=[work.level.variant(name) for name in names],
+        strategies=[work.level.variant(name, runs[0].need.setting) for name in names],
         seeds=list(dict.fromkeys(run.seed for run in runs)),
         out=work.comparison(runs[0].need),
         pairs=frozenset((run.strategy, run.seed) for run in runs),

@@ -128,7 +128,8 @@ class Workspace(TimeLimited):
         """Return the configuration of one run of a need."""
         key = (self.comparison(need), strategy, seed)
         if key not in self._wanted:
-            self._wanted[key] = self.level.variant(strategy).config(self.common(need), seed)
+            variant = self.level.variant(strategy, need.setting)
+            self._wanted[key] = variant.config(self.common(need), seed)
         return self._wanted[key]
 
     def common(self, need: Need) -> Config:

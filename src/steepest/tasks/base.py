@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import is_dataclass
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from steepest.errors import InputError
 from steepest.gradnorm import losses
-from steepest.own_code import import_own
+from steepest.own_code import import_own_class
 from steepest.pool.values import Label
 from steepest.registry import Registry
 
@@ -123,15 +122,8 @@ def _import_task(name: str) -> type[Task]:
     Raises:
         InputError: If there is no such class, or it lacks what a task has.
     """
-    found = import_own("task", name, "package.module:Class")
-    if found is None:
-        module, _, attribute = name.partition(":")
-        raise InputError(f"task {name!r}: {module} has no class {attribute!r}")
-    if not isinstance(found, type) or not issubclass(found, Task):
-        raise InputError(f"task {name!r} is no class that derives from steepest.tasks.Task")
-    if inspect.isabstract(found):
-        lacking = " and ".join(sorted(found.__abstractmethods__))
-        raise InputError(f"task {name!r} has no {lacking}: implement it")
+    base: type[Task] = Task  # type: ignore[type-abstract]
+    found = import_own_class("task", name, base, "steepest.tasks.Task")
     if not is_dataclass(found):
         raise InputError(f"task {name!r} is no dataclass: decorate it with @dataclass(frozen=True)")
     return found

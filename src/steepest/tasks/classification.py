@@ -71,7 +71,7 @@ class Classification(Task):
             loss += functional.cross_entropy(logits.double(), targets, reduction="sum").item()
         count = total.sum().item()
         if not count:
-            raise InputError("there are no samples to measure the predictions on")
+            raise InputError("there are no samples to measure the predictions on: give one or more")
         pairs = zip(right.tolist(), total.tolist(), strict=True)
         shares = [r / t if t else None for r, t in pairs]
         return {
@@ -85,16 +85,25 @@ class Classification(Task):
         """Return class indices [N]."""
         for label in labels:
             if not isinstance(label, int) or not 0 <= label < self.classes:
-                raise InputError(f"label {label!r} is no class out of 0..{self.classes - 1}")
+                raise InputError(
+                    f"label {label!r} is no class out of 0..{self.classes - 1}: give its number"
+                )
         return torch.tensor(labels, dtype=torch.long)
 
     def _check(self, logits: Tensor, targets: Tensor) -> None:
         if logits.dim() != 2 or logits.shape[1] != self.classes:
-            raise InputError(f"logits are {list(logits.shape)}, not [N, {self.classes}]")
+            raise InputError(
+                f"logits are {list(logits.shape)}, not [N, {self.classes}]: give the model an "
+                "output for each class"
+            )
         if targets.shape != logits.shape[:1]:
-            raise InputError(f"targets are {list(targets.shape)} for {len(logits)} logits")
+            raise InputError(
+                f"targets are {list(targets.shape)} for {len(logits)} logits: give a class for each"
+            )
         if not bool(((targets >= 0) & (targets < self.classes)).all()):
-            raise InputError(f"a target is outside 0..{self.classes - 1}")
+            raise InputError(
+                f"a target is outside 0..{self.classes - 1}: number the classes from 0 on"
+            )
 
 
 def mean_of_classes(values: Sequence[float | None]) -> float:

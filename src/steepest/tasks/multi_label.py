@@ -75,10 +75,13 @@ class MultiLabel(Task):
         """
         parts = [(logits.double().cpu(), targets.cpu()) for logits, targets in batches]
         if not parts:
-            raise InputError("there are no samples to measure the predictions on")
+            raise InputError("there are no samples to measure the predictions on: give one or more")
         logits, targets = (torch.cat(part) for part in zip(*parts, strict=True))
         if logits.shape != targets.shape or logits.shape[1] != self.classes:
-            raise InputError(f"logits {list(logits.shape)} do not match {list(targets.shape)}")
+            raise InputError(
+                f"logits {list(logits.shape)} do not match {list(targets.shape)}: both are "
+                f"[N, {self.classes}]"
+            )
         known, truth = targets != IGNORED, targets == 1
         if not bool((truth | (targets == 0) | ~known).all()):
             raise InputError("a target is none of 0, 1 and 255: that is for what nobody knows")
@@ -91,7 +94,7 @@ class MultiLabel(Task):
         ]
         present = [p for p in precisions if p is not None]
         if not present:
-            raise InputError("no sample has any class: there is nothing to measure precision on")
+            raise InputError("no sample has any class to measure precision on: test on others")
         rows = known.any(1)
         return {
             "mean_average_precision": sum(present) / len(present),

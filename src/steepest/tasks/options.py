@@ -28,7 +28,7 @@ def check_options(
     if class_weights is None:
         return
     if len(class_weights) != classes:
-        raise InputError(f"{len(class_weights)} class_weights for {classes} classes")
+        raise InputError(f"{len(class_weights)} class_weights for {classes} classes: one for each")
     if not all(math.isfinite(w) and w >= 0 for w in class_weights) or not any(class_weights):
         raise InputError("class_weights must be finite, 0 or above, and not all 0")
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from steepest.errors import InputError
 from steepest.pool.values import Label
 from steepest.tasks.base import TASKS, Batches, Metric, Task
+from steepest.tasks.classification import mean_of_classes
 from steepest.tasks.options import check_options, weighted_cross_entropy
 
 IGNORED = 255
@@ -101,24 +102,29 @@ class Segmentation(Task):
                 "needs a model that labels every pixel"
             )
         if targets.shape != (logits.shape[0], *logits.shape[2:]):
-            raise InputError(f"label maps are {list(targets.shape)} for {list(logits.shape)}")
+            raise InputError(
+                f"label maps are {list(targets.shape)} for {list(logits.shape)}: they must be of "
+                "one size"
+            )
         inside = (targets >= 0) & (targets < self.classes)
         if not bool((inside | (targets == IGNORED)).all()):
-            raise InputError(f"a pixel's class is outside 0..{self.classes - 1} and not {IGNORED}")
+            raise InputError(
+                f"a pixel's class is outside 0..{self.classes - 1} and not {IGNORED}: number the "
+                f"classes from 0 on, and write {IGNORED} where none is known"
+            )
 
 
 def _summarise(confusion: Tensor, loss: float) -> dict[str, Metric]:
     """Return the metrics of a confusion matrix [C, C] of true classes by predicted ones."""
     pixels = int(confusion.sum())
     if not pixels:
-        raise InputError("there are no labelled pixels to measure the predictions on")
+        raise InputError("there is no labelled pixel to measure predictions on: test on others")
     right = confusion.diag()
     union = confusion.sum(0) + confusion.sum(1) - right
     shares = zip(right.tolist(), union.tolist(), strict=True)
     ious = [r / u if u else None for r, u in shares]
-    present = [iou for iou in ious if iou is not None]
     return {
-        "miou": sum(present) / len(present),
+        "miou": mean_of_classes(ious),
         "pixel_accuracy": int(right.sum()) / pixels,
         "loss": loss / pixels,
         "per_class_iou": list(ious),

@@ -12,15 +12,15 @@ import torch
 from analysis_nets import TASK, net, points, trained
 
 from steepest.reproduce.analyses import (
-    Direction,
-    Targets,
     agreement_grid,
     find_directions,
-    highest,
     influences_along,
     order_by_distance,
     sample_norms,
 )
+from steepest.reproduce.analyses.agreement import Targets
+from steepest.reproduce.analyses.directions import Direction
+from steepest.reproduce.analyses.ranking import highest
 from steepest.seeds import derive
 from steepest.selection import rank_correlation
 from steepest.tables import to_table

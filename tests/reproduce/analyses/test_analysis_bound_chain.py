@@ -12,13 +12,13 @@ from analysis_nets import TASK, net, part, points, trained
 from steepest.errors import InputError
 from steepest.influence import bound_terms, check_bounds
 from steepest.reproduce.analyses import (
-    Targets,
-    bound_terms_of,
     chain_of_bounds,
     find_directions,
     influences_along,
     sample_norms,
 )
+from steepest.reproduce.analyses.agreement import Targets
+from steepest.reproduce.analyses.bound_chain import bound_terms_of
 from steepest.tables import to_table
 
 SCHEMES = ("entropy", "expected")

@@ -10,8 +10,16 @@ from analysis_nets import TASK, net, part, points, trained
 
 from steepest.errors import InputError
 from steepest.influence import Examples
-from steepest.reproduce.analyses import control_groups, count_falls, highest, sample_norms
-from steepest.reproduce.analyses.falls import DRAWN, NEXT, SELECTED, UNSELECTED
+from steepest.reproduce.analyses import sample_norms
+from steepest.reproduce.analyses.falls import (
+    DRAWN,
+    NEXT,
+    SELECTED,
+    UNSELECTED,
+    control_groups,
+    count_falls,
+)
+from steepest.reproduce.analyses.ranking import highest
 from steepest.tables import to_table
 
 IDS = list(range(100, 140))

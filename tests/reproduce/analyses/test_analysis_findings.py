@@ -10,12 +10,8 @@ import torch
 from analysis_nets import CLASSES, TASK, net, points, trained
 
 from steepest.errors import InputError
-from steepest.reproduce.analyses import (
-    RegimePoint,
-    bucket_regimes,
-    compare_schemes,
-    regime_points,
-)
+from steepest.reproduce.analyses import compare_schemes
+from steepest.reproduce.analyses.regimes import RegimePoint, bucket_regimes, regime_points
 from steepest.scoring.regime import Regime
 from steepest.tables import to_table
 from steepest.tasks import Classification

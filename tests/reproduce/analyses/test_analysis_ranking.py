@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from steepest.errors import InputError, NonFiniteError
-from steepest.reproduce.analyses import chance_overlap, highest
-from steepest.reproduce.analyses.ranking import Chance
+from steepest.reproduce.analyses import chance_overlap
+from steepest.reproduce.analyses.ranking import Chance, highest
 from steepest.seeds import keyed_uniform
 
 

@@ -7,6 +7,7 @@ shown; which one comes nearest to the published numbers is said afterwards.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from torch import nn
 
 from steepest.gradnorm.norms import SampleNorm
 from steepest.influence import Source, influences_on_test
-from steepest.influence.measuring import BATCH_SIZE
 from steepest.progress import Progress, SilentProgress
 from steepest.reproduce.analyses.directions import CurvatureName, Direction
 from steepest.reproduce.analyses.ranking import chance_overlap, highest
@@ -114,7 +114,6 @@ def influences_along(
     candidates: Source,
     directions: Iterable[Direction],
     *,
-    batch_size: int = BATCH_SIZE,
     progress: Progress | None = None,
 ) -> list[Targets]:
     """Return the influence of every candidate along every direction, one pass for each loss.
@@ -124,7 +123,6 @@ def influences_along(
         task: Whose losses are meant.
         candidates: R samples; with targets for directions of ``"true-label"``.
         directions: What ``find_directions`` returned.
-        batch_size: Samples in flight.
         progress: Told of every pass.
     """
     ordered = list(directions)
@@ -138,7 +136,7 @@ def influences_along(
         if there:
             values = influences_on_test(
                 model, task, candidates, [vector for _, vector in there], loss=loss,
-                batch_size=batch_size, progress=progress or SilentProgress(),
+                progress=progress or SilentProgress(),
             ).numpy()  # fmt: skip
             rows.update((place, row) for (place, _), row in zip(there, values, strict=True))
     return [Targets(one, rows.get(place)) for place, one in enumerate(ordered)]
@@ -166,34 +164,29 @@ def agreement_grid(
     ties = derive(seed, "table 2 ties", cycle)
     level = chance_overlap(k, len(ids))
     firsts = {key: highest(values, ids, k, ties) for key, values in criterion.items()}
-    cells = []
+    cells: list[Agreement] = []
     for which, along in targets.items():
-        for one in along:
-            for sign in SIGNS:
-                ranked = _signed(one.values, sign)
-                top = None if ranked is None else highest(ranked, ids, k, ties)
-                for (loss, norm), values in criterion.items():
-                    direction = one.direction
-                    damping = None if math.isinf(direction.damping) else direction.damping
-                    reading = Reading(
-                        which, direction.curvature, damping, direction.loss, sign, loss, norm
-                    )
-                    cells.append(
-                        Agreement(
-                            cycle=cycle,
-                            reading=reading,
-                            k=k,
-                            candidates=len(ids),
-                            overlap=None if top is None else len(top & firsts[loss, norm]),
-                            chance=level.mean,
-                            chance_sd=level.sd,
-                            rank_correlation=(
-                                None if ranked is None else rank_correlation(ranked, values)
-                            ),
-                            sound=direction.sound,
-                            solver=direction.diagnostics,
-                        )
-                    )
+        for one, sign in itertools.product(along, SIGNS):
+            direction, ranked = one.direction, _signed(one.values, sign)
+            damping = None if math.isinf(direction.damping) else direction.damping
+            top = None if ranked is None else highest(ranked, ids, k, ties)
+            cells += [
+                Agreement(
+                    cycle=cycle,
+                    reading=Reading(
+                        which, direction.curvature, damping, direction.loss, sign, *key
+                    ),
+                    k=k,
+                    candidates=len(ids),
+                    overlap=None if top is None else len(top & firsts[key]),
+                    chance=level.mean,
+                    chance_sd=level.sd,
+                    rank_correlation=None if ranked is None else rank_correlation(ranked, values),
+                    sound=direction.sound,
+                    solver=direction.diagnostics,
+                )
+                for key, values in criterion.items()
+            ]
     return cells
 
 

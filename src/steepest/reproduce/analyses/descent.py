@@ -8,7 +8,6 @@ grow for any η ≤ 2/L, which is larger by the condition number L/μ; beyond 2/
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -145,9 +144,7 @@ def study_descent(
     *,
     points: int = 200,
     dimensions: int = 10,
-    mu: float = 0.1,
     starts: int = 200,
-    multiples: Sequence[float] = MULTIPLES,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> DescentStudy:
@@ -159,28 +156,26 @@ def study_descent(
     Args:
         points: n of each problem.
         dimensions: d.
-        mu: μ.
         starts: How many starts.
-        multiples: Step sizes as multiples of 2/L.
         seed: Draws problems and starts.
         progress: Told of every step size.
 
     Raises:
         InputError: If a number is out of range.
     """
-    if starts < 2 or any(not (math.isfinite(m) and m > 0) for m in multiples):
-        raise InputError("give 2 starts or more, and multiples above 0")
+    if starts < 2:
+        raise InputError("give 2 starts or more")
     kinds: tuple[Kind, ...] = ("plane", "balanced")
     problems = {
-        kind: make_problem(kind, points=points, dimensions=dimensions, mu=mu, seed=seed)
-        for kind in kinds
+        kind: make_problem(kind, points=points, dimensions=dimensions, seed=seed) for kind in kinds
     }
     rows: list[StepResult] = []
     with (progress or SilentProgress()).task("descent", len(kinds)) as step:
         for kind, problem in problems.items():
             begin = _starts(problem, starts, derive(seed, "descent starts", kind))
-            rows += [_take_steps(kind, problem, begin, eta) for eta in _sizes(problem, multiples)]
+            rows += [_take_steps(kind, problem, begin, eta) for eta in _sizes(problem)]
             step.advance()
+    mu = problems["plane"].mu
     smooth: dict[str, float] = {kind: one.smoothness for kind, one in problems.items()}
     return DescentStudy(
         mu=mu,
@@ -194,9 +189,9 @@ def study_descent(
     )
 
 
-def _sizes(problem: LogisticProblem, multiples: Sequence[float]) -> list[float]:
+def _sizes(problem: LogisticProblem) -> list[float]:
     smooth = problem.smoothness
-    return sorted({2 * problem.mu / smooth**2, *(2 * m / smooth for m in multiples)})
+    return sorted({2 * problem.mu / smooth**2, *(2 * m / smooth for m in MULTIPLES)})
 
 
 def _starts(problem: LogisticProblem, count: int, seed: int) -> Tensor:

@@ -127,38 +127,27 @@ def count_overlaps(
     return rows
 
 
-def choose_by_each(
-    model: nn.Module,
-    samples: Samples,
-    k: int,
-    strategies: Mapping[str, Strategy],
-    how: Looking,
-) -> dict[str, Sequence[SampleId] | str]:
-    """Let each strategy choose k samples by one model, from one set of candidates.
-
-    A strategy that cannot choose by a model that was trained for another one is not left out: the
-    reason takes its place.
+def choose_by(
+    model: nn.Module, samples: Samples, k: int, strategy: Strategy, how: Looking
+) -> Sequence[SampleId] | str:
+    """Let a strategy choose k samples by a model that may have been trained for another one.
 
     Args:
         model: Left as found.
         samples: All of the pool, labelled samples included.
         k: How many.
-        strategies: Strategies by the name that they are shown under.
-        how: Which samples are labelled, which subset is drawn, and by which seed: the same for all.
+        strategy: Who chooses.
+        how: Which samples are labelled, which subset is drawn, and by which seed.
 
     Returns:
-        Ids [k] by name, or why there are none.
+        Ids [k], or in words why there are none.
     """
-    chosen: dict[str, Sequence[SampleId] | str] = {}
-    for name, strategy in strategies.items():
-        if reason := _why_not(strategy, how):
-            chosen[name] = reason
-            continue
-        try:
-            chosen[name] = choose_from(model, samples, k, strategy, how).selection.ids
-        except SteepestError as error:
-            chosen[name] = str(error)
-    return chosen
+    if reason := _why_not(strategy, how):
+        return reason
+    try:
+        return choose_from(model, samples, k, strategy, how).selection.ids
+    except SteepestError as error:
+        return str(error)
 
 
 def _why_not(strategy: Strategy, how: Looking) -> str:

@@ -9,7 +9,7 @@ from steepest.experiment.protocol import selection_seed
 from steepest.experiment.views import scored_at_once
 from steepest.reproduce.analyses.overlap import (
     Setting,
-    choose_by_each,
+    choose_by,
     count_overlaps,
     oracle_norms,
 )
@@ -105,11 +105,10 @@ def _same(work: Workspace, need: Need, run: FinishedRun, cycle: int) -> list[dic
         asked = work.wanted(need, name, run.seed).strategy
         strategy = create(asked.name, asked.options)
 
-        def choose(name: str = name, strategy: Strategy = strategy) -> Sequence[SampleId] | str:
+        def choose(strategy: Strategy = strategy) -> Sequence[SampleId] | str:
             how = _looking(work, run, cycle, strategy)
             k = _budget(work, run, cycle)
-            model = work.model(run, cycle)
-            return choose_by_each(model, work.samples(run), k, {name: strategy}, how)[name]
+            return choose_by(work.model(run, cycle), work.samples(run), k, strategy, how)
 
         chosen[name] = work.remember(f"table-1/choices/{run.key}/cycle-{cycle}/{name}", choose)
 
