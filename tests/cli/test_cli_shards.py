@@ -55,7 +55,7 @@ def test_scores_that_would_not_be_made_now_are_refused(workshop, capsys):
         (["--scores", *files, "--seed", "1"], "made with seed 0, which is 1 now"),
         (["--scores", *files, "--strategy", "margin"], "made with strategy 'entropy'"),
         (["--scores", *files, "--subset", "8"], "of other samples than can be chosen now"),
-        (["--scores", "nothing.npz"], "nothing.npz holds no scores"),
+        (["--scores", "nothing.npz"], "nothing.npz cannot be read: No such file"),
     ):
         told = run(capsys, *more)
         assert (told.code, len(told.lines)) == (2, 1), told.err

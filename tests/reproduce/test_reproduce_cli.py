@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -27,12 +28,13 @@ def test_the_list_shows_every_artefact_and_writes_nothing(tmp_path, monkeypatch,
 
 def test_records_that_are_kept_become_pages_without_any_run(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("STEEPEST_DATA", raising=False)
-    out = tmp_path / "out"
-    command = ["reproduce", "gap", "--from", str(RESULTS), "--seeds", "1", "--minutes", "0"]
-    assert main([*command, "--quiet", "--out", str(out)]) == 0
+    out, kept = tmp_path / "out", Path("runs", "entropy-gradnorm", "seed-0")
+    shutil.copytree(RESULTS / "cifar10-study" / "warm" / kept, tmp_path / "kept" / kept)
+    command = ["reproduce", "gap", "--from", str(tmp_path / "kept"), "--seeds", "1"]
+    assert main([*command, "--minutes", "0", "--quiet", "--out", str(out)]) == 0
     told = capsys.readouterr().out
     assert "partial" in told
-    assert re.search(r"\n[1-9]\d* of \d+ runs complete", told)
+    assert re.search(r"\n1 of \d+ runs complete", told)
     assert "steepest data get cifar10" in told  # The same command would not go on: data first.
     assert "goes on" not in told
     page = (out / "table-3" / "page.html").read_text()

@@ -146,6 +146,8 @@ def test_what_is_no_file_of_scores_is_refused(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError):
             steepest.Scores.load(tmp_path / name)
+    with pytest.raises(InputError, match=r"e\.npz cannot be read: No such file"):
+        steepest.Scores.load(tmp_path / "e.npz")
     (tmp_path / "d.npz").write_bytes(pickle.dumps({}))
     with pytest.raises(InputError, match="holds no scores"):
         steepest.Scores.load(tmp_path / "d.npz")

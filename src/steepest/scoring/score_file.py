@@ -46,6 +46,8 @@ def read_scores(path: Path) -> tuple[tuple[SampleId, ...], Columns, dict[str, An
             columns = {name: held[name] for name in held.files}
         ids = tuple(json.loads(columns.pop("ids").tobytes()))
         facts: dict[str, Any] = json.loads(columns.pop("facts").tobytes())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # damaged bytes make zip and numpy raise almost anything
         raise InputError(f"{path} holds no scores saved by steepest ({error})") from error
     return ids, columns, facts
