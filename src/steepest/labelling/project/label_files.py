@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Literal, TypeGuard, get_args
 
 from steepest.errors import InputError
+from steepest.labelling.exchange.csv_file import read_csv
+from steepest.labelling.exchange.jsonl_file import read_jsonl
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.listing import is_sample_name
 from steepest.labelling.separators import split_names
@@ -52,9 +54,6 @@ def read_labels(path: Path, kind: Format, photos: Path, classes: ClassList) -> I
     if kind == "folder":
         yield from _read_folder(path, photos, classes)
         return
-    from steepest.labelling.exchange.csv_file import read_csv
-    from steepest.labelling.exchange.jsonl_file import read_jsonl
-
     for row in read_csv(path) if kind == "csv" else read_jsonl(path):
         where = f"{path}, {row.where}"
         if row.skip and not row.empty:
