@@ -54,6 +54,20 @@ def own() -> str:
     return _areas(read("cifar10-study/short"), ("random", "entropy-gradnorm"))
 
 
+def starts() -> str:
+    """Weights carried over, and anew in every cycle, over the seeds that both have."""
+    warm, cold = study(), read("cifar10-study/cold")
+    budgets, rows = _budgets(cold), []
+    for name in cold.compared:
+        seeds = [s for s in warm.complete_seeds(name) if s in cold.complete_seeds(name)]
+        for told, comparison in (("warm", warm), ("cold", cold)):
+            curves = 100 * comparison.curves(name, seeds)
+            area = _mean(areas_of(comparison, name, seeds))
+            rows.append((_shown(name), told, len(seeds), *_cells(curves), area))
+    header = ("% with labels", "start", "n", *(f"{budget:,}" for budget in budgets))
+    return table((*header, "AUBC"), rows)
+
+
 def _areas(comparison: Comparison, others: tuple[str, str]) -> str:
     names = comparison.compared
     columns = [
@@ -152,6 +166,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "study accuracy": accuracies,
     "study areas": areas,
     "study own": own,
+    "study starts": starts,
     "study gaps": gaps,
     "study times": times,
     "study agreement": agreement,
