@@ -36,6 +36,8 @@ def test_the_report_lies_in_the_folder_it_is_about(folder, files):
     assert [path.relative_to(folder).as_posix() for path in files.figures] == [
         "figures/learning-curves.png",
         "figures/learning-curves.svg",
+        "figures/gains.png",
+        "figures/gains.svg",
         "figures/penalty.png",
         "figures/penalty.svg",
     ]
@@ -47,7 +49,7 @@ def test_no_temporary_file_is_left(folder, files):
     assert names == {
         "comparison.json", "runs", "report.html", "curves.csv", "summary.json", "figures",
     }  # fmt: skip
-    assert len(list((folder / "figures").iterdir())) == 4
+    assert len(list((folder / "figures").iterdir())) == 6
 
 
 def test_the_same_records_give_the_same_bytes(folder, files, tmp_path):

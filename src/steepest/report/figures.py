@@ -99,7 +99,7 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
         axes.grid(color=GRID, linewidth=0.7)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-        # A leading underscore would hide the entry, and dollar signs would be read as formulas.
+        # A leading underscore would hide the entry.
         told = {e.strategy: f"{e.strategy} (n = {e.n})" for e in summary.strategies}
         shown = [told.get(name, name) if summary.ragged else name for name in handles]
         labels = [f" {name}" if name.startswith("_") else name for name in shown]
@@ -111,7 +111,7 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
             frameon=False,
             handlelength=3.6,
         )
-        _take_literally(legend.get_texts())
+        take_literally(legend.get_texts())
     return figure
 
 
@@ -146,7 +146,7 @@ def draw_penalty(penalty: Penalty) -> Figure:
         centres = [k + 0.5 for k in range(len(names))]
         axes.set_xticks(centres, labels=names, rotation=35, ha="right", rotation_mode="anchor")
         axes.set_yticks(centres, labels=names)
-        _take_literally([*axes.get_xticklabels(), *axes.get_yticklabels()])
+        take_literally([*axes.get_xticklabels(), *axes.get_yticklabels()])
         axes.tick_params(length=0)
         axes.invert_yaxis()
         axes.set_aspect("equal")
@@ -167,6 +167,12 @@ def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
         figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
     return buffer.getvalue()
+
+
+def take_literally(texts: Sequence[Text]) -> None:
+    """Let names stand as they are: dollar signs would be read as formulas."""
+    for text in texts:
+        text.set_parse_math(False)
 
 
 def _draw_means(axes: Axes, summary: Summary, styles: dict[str, LineStyle]) -> dict[str, Any]:
@@ -218,8 +224,3 @@ def _keep_to_shares(axes: Axes, comparison: Comparison, metric: str) -> None:
         # Student's t knows no bounds: with two seeds a band can leave them.
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, -0.02), min(high, 1.02))
-
-
-def _take_literally(texts: Sequence[Text]) -> None:
-    for text in texts:
-        text.set_parse_math(False)

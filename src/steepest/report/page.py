@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from steepest.counted import counted
 from steepest.experiment.outcomes import Comparison
@@ -22,21 +22,25 @@ from steepest.report.results import (
 
 
 def render_page(
-    comparison: Comparison, summary: Summary, curves_svg: bytes, *, own_code: bool = False
+    comparison: Comparison,
+    summary: Summary,
+    images: Mapping[str, bytes],
+    *,
+    own_code: bool = False,
 ) -> str:
     """Return the whole page as HTML.
 
     Args:
         comparison: The records.
         summary: Their statistics.
-        curves_svg: The figure of the learning curves.
+        images: The figures by the names of their files.
         own_code: Whether to run code that the configuration names as its data set.
     """
     pictures = Pictures(comparison.config, own_code=own_code, made_with=comparison.data)
     sections = [
-        curves_section(comparison, summary, curves_svg),
+        curves_section(comparison, summary, images["learning-curves.svg"]),
         results_section(summary) if summary.strategies else None,
-        tests_section(summary),
+        tests_section(summary, images.get("gains.svg")),
         penalty_section(summary.penalty),
         classes_section(comparison, summary, pictures.classes),
         regime_section(comparison),

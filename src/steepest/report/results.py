@@ -10,6 +10,7 @@ from steepest.experiment.significance import smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, Penalty, StrategySummary, Summary
 from steepest.report import numbers
 from steepest.report.figures import seeds_of_a_band
+from steepest.report.gains_figure import gains_of
 from steepest.report.inline_svg import inline_svg
 from steepest.report.markup import Safe, element, heat_cell, join, paragraph, section, table
 from steepest.report.metric_words import MetricWords, is_share, words_of
@@ -25,14 +26,7 @@ def curves_section(comparison: Comparison, summary: Summary, svg: bytes) -> Safe
         "curves",
         "Learning curves",
         paragraph(_curves_caption(comparison, summary)),
-        element(
-            "div",
-            inline_svg(svg, "learning-curves", description),
-            class_="figure",
-            tabindex="0",
-            role="group",
-            aria_label="Learning curves",
-        ),
+        _figure(inline_svg(svg, "learning-curves", description), "Learning curves"),
         _curve_numbers(summary) if summary.strategies else None,
     )
 
@@ -84,9 +78,9 @@ def results_section(summary: Summary) -> Safe:
     return section("results", "Results", shown, paragraph(told, "note"))
 
 
-def tests_section(summary: Summary) -> Safe | None:
-    """Return the paired tests against the baseline, None where there is none."""
-    if not summary.contrasts:
+def tests_section(summary: Summary, gains_svg: bytes | None) -> Safe | None:
+    """Return the paired tests against the baseline and their figure, None where there is none."""
+    if not summary.contrasts or gains_svg is None:
         return None
     words = words_of(summary.metric)
     counts = [contrast.test.n for contrast in summary.contrasts]
@@ -113,6 +107,7 @@ def tests_section(summary: Summary) -> Safe | None:
         "tests",
         "Is the difference more than chance?",
         paragraph(told),
+        _gains_figure(summary, gains_svg),
         table(caption, header, (_contrast_row(c, words, tell_n=differ) for c in summary.contrasts)),
         *(paragraph(note, "note") for note in _test_notes(summary)),
     )
@@ -149,6 +144,26 @@ def penalty_section(penalty: Penalty | None) -> Safe | None:
     header = ("row beats column", *penalty.strategies, "wins (mean)")
     caption = f"Penalty matrix, n = {numbers.seeds(*judged)}"
     return section("penalty", "Who beats whom", paragraph(told), table(caption, header, rows))
+
+
+def _gains_figure(summary: Summary, svg: bytes) -> Safe:
+    gains = gains_of(summary)
+    description = (
+        f"Area under the curve less that of {summary.baseline} for "
+        f"{', '.join(gain.strategy for gain in gains)}; the numbers are in the table below."
+    )
+    told = "AUBC by strategy: the mean difference"
+    if max(gain.test.n for gain in gains) > 1:
+        told += ", a ring for each seed, and a bar for the 95 % interval"
+        needed = seeds_of_a_band(summary)
+        if min(gain.test.n for gain in gains) < needed:
+            told += f" (from {numbers.seeds(needed)} on)"
+    drawn = _figure(inline_svg(svg, "gains", description), "Differences in AUBC")
+    return join([drawn, paragraph(f"{told}.", "note")])
+
+
+def _figure(drawn: Safe, label: str) -> Safe:
+    return element("div", drawn, class_="figure", tabindex="0", role="group", aria_label=label)
 
 
 def _win_cell(value: float | None) -> Safe:

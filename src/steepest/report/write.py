@@ -16,6 +16,7 @@ from steepest.files import write_atomically
 from steepest.journal import Entry
 from steepest.report.environments import HARDWARE, VERSIONS, recorded
 from steepest.report.figures import draw_learning_curves, draw_penalty, render
+from steepest.report.gains_figure import draw_gains
 from steepest.report.page import render_page
 from steepest.report.read import read_comparison
 
@@ -78,8 +79,7 @@ def write_report(
     summary = summarise(comparison, baseline)
     target = Path(folder if out is None else out)
     images = _draw(comparison, summary)
-    svg = images["learning-curves.svg"]
-    page = render_page(comparison, summary, svg, own_code=own_code)
+    page = render_page(comparison, summary, images, own_code=own_code)
     files = ReportFiles(
         html=target / "report.html",
         figures=tuple(target / "figures" / name for name in images),
@@ -112,6 +112,8 @@ def curves_csv(comparison: Comparison) -> str:
 
 def _draw(comparison: Comparison, summary: Summary) -> dict[str, bytes]:
     drawn = {"learning-curves": draw_learning_curves(comparison, summary)}
+    if summary.contrasts:
+        drawn["gains"] = draw_gains(comparison, summary)
     if summary.penalty is not None:
         drawn["penalty"] = draw_penalty(summary.penalty)
     return {
