@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import numpy as np
 import pytest
 import torch
@@ -58,6 +61,15 @@ def test_what_the_main_file_defines_is_noticed():
     assert not pack(np.arange(3)).needs_main
     assert not can_be_sent(Typed)
     assert can_be_sent([np.arange(3), torch.arange(3), "text"])
+
+
+def test_what_the_main_file_defines_is_noticed_in_a_worker_process_too(monkeypatch):
+    """There it goes by another name, which processes that do not run it do not know."""
+    main = ModuleType("__mp_main__")
+    exec("class Typed: pass", vars(main))
+    monkeypatch.setitem(sys.modules, "__mp_main__", main)
+    assert not can_be_sent(main.Typed())
+    assert pack(main.Typed()).needs_main
 
 
 def test_what_cannot_be_pickled_cannot_be_sent():

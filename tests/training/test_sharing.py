@@ -69,3 +69,19 @@ def test_the_service_of_somebody_else_is_left_alone(control, monkeypatch):
         assert shared
     assert os.environ[VARIABLES[0]] == "theirs"
     assert not told.exists()
+
+
+@pytest.mark.parametrize(("chosen", "within"), [("2,0", "0,1"), ("GPU-8f", "GPU-8f"), (None, None)])
+def test_gpus_are_numbered_as_the_service_numbers_them(chosen, within, control, monkeypatch):
+    """Who asked it for its second GPU of one would find none."""
+    install, _ = control
+    install()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+    with shared_gpu():
+        assert os.environ.get("CUDA_VISIBLE_DEVICES") == within
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == chosen
+    install(code=1)
+    with shared_gpu():
+        assert os.environ.get("CUDA_VISIBLE_DEVICES") == chosen

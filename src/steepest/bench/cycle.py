@@ -76,6 +76,7 @@ class CycleBench:
                         self._folder / variant.label,
                         data=data,
                         shared=self._folder / "first-cycle.safetensors",
+                        member_jobs=1,  # One training at a time is what is measured.
                     )
                     metric = experiment.task.headline
                     self._rows[place] = _measured(row, experiment.run(until=1)[0], metric)

@@ -78,6 +78,17 @@ def add_metric(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_member_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add how many members of a committee are trained at a time."""
+    parser.add_argument(
+        "--member-jobs",
+        type=int,
+        metavar="N",
+        help="members of a committee (qbc) that a run trains side by side; the results are the "
+        "same; default: as many as a GPU has room for, one on a CPU or beside other runs",
+    )
+
+
 def add_minutes(parser: argparse.ArgumentParser) -> None:
     """Add the time after which to stop at a cycle boundary."""
     parser.add_argument(

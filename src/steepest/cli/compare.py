@@ -12,6 +12,7 @@ from pathlib import Path
 
 from steepest.cli.arguments import (
     add_config,
+    add_member_jobs,
     add_metric,
     add_minutes,
     add_out,
@@ -28,9 +29,6 @@ from steepest.experiment.comparing import Comparing
 from steepest.experiment.metric_choice import check_metric
 from steepest.experiment.plan import read_plan
 from steepest.progress import show_progress
-
-NAME = "compare"
-HELP = "compare strategies, paired by seed, with statistics"
 
 _SEEDS = "5"
 
@@ -76,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, metavar="N", help="runs side by side; default: one per core"
     )
+    add_member_jobs(parser)
     parser.add_argument(
         "--no-report", dest="report", action="store_false", help="write no HTML report at the end"
     )
@@ -103,6 +102,7 @@ def execute(arguments: argparse.Namespace) -> int:
             comparisons,
             progress=show_progress(enabled=not arguments.quiet),
             jobs=arguments.jobs,
+            member_jobs=arguments.member_jobs,
             deadline=deadline_of(arguments),
             command=arguments.command_line,
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from steepest.cli.arguments import (
     add_config,
+    add_member_jobs,
     add_minutes,
     add_out,
     add_quiet,
@@ -21,15 +22,13 @@ from steepest.report.metric_words import words_of
 from steepest.report.text_table import text_table
 from steepest.tasks import TASKS
 
-NAME = "run"
-HELP = "run one experiment, or go on with it"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add_config(parser)
     add_out(parser)
     add_seed(parser, default=None)
+    add_member_jobs(parser)
     add_minutes(parser)
     add_quiet(parser)
 
@@ -40,7 +39,10 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None:
         config = replace(config, seed=arguments.seed)
     progress = show_progress(enabled=not arguments.quiet)
-    records = Experiment(config, arguments.out, progress=progress).run(deadline_of(arguments))
+    experiment = Experiment(
+        config, arguments.out, progress=progress, member_jobs=arguments.member_jobs
+    )
+    records = experiment.run(deadline_of(arguments))
     metric = TASKS.get(config.task.name).headline
     rows = [
         [

@@ -115,7 +115,8 @@ class _Packer(pickle.Pickler):
         self.needs_main = False
 
     def reducer_override(self, item: Any) -> Any:  # noqa: ANN401 - as in the base class
-        if getattr(item, "__module__", None) == "__main__":
+        # In a worker process, the program's main file goes by the second name.
+        if getattr(item, "__module__", None) in ("__main__", "__mp_main__"):
             self.needs_main = True
         if type(item) is Tensor and _is_plain(item):
             return torch.from_numpy, (item.numpy(),)

@@ -199,14 +199,15 @@ def _context() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
     # Torch takes a second to import: once, not once for each worker and epoch.
     context.set_forkserver_preload(_PRELOADED)
-    with _interrupts_ignored():
+    with interrupts_ignored():
         # It takes over what is ignored here: Ctrl-C is this process's to answer, not its own.
         forkserver.ensure_running()
     return context
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def interrupts_ignored() -> Iterator[None]:
+    """Let processes that are started meanwhile ignore Ctrl-C from their first moment."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Only the main thread may change how signals are dealt with.
         return

@@ -18,7 +18,7 @@ from steepest.experiment.start import starting_model
 from steepest.measure import measured
 from steepest.models.fingerprint import fingerprint
 from steepest.pool import Pool
-from steepest.seeds import SampleId
+from steepest.seeds import SampleId, derive
 from steepest.strategies import Needs, Support
 from steepest.training import Extra
 from steepest.training.augment import normalise
@@ -50,20 +50,41 @@ class Company:
         if Needs.PREVIOUS in experiment.strategy.needs:
             self._remember()
 
-    def train_members(self, pool: Pool) -> Cost | None:
-        """Train the rest of the committee, each from its own first weights and in its own order."""
+    def train_members(self, pool: Pool, training: Cost) -> Cost | None:
+        """Train the rest of the committee, each from its own first weights and in its own order.
+
+        Args:
+            pool: Says what is labelled.
+            training: What the model's own training cost.
+
+        Returns:
+            What theirs cost; None without a committee.
+        """
         experiment, cycle = self._experiment, self._cycle
         if experiment.strategy.members < 2:
             return None
-        seconds = 0.0
+        numbers = range(1, experiment.strategy.members)
+        self._members = [
+            starting_model(experiment, self._folder, cycle, None, member) for member in numbers
+        ]
+        trainings = [
+            (model, self._folder.checkpoint(member), ("training", cycle, "member", member))
+            for member, model in zip(numbers, self._members, strict=True)
+        ]
+        together = experiment.side_by_side.train(
+            experiment.fitting(pool),
+            [
+                {"model": m, "checkpoint": c, "seed": derive(experiment.config.seed, *purpose)}
+                for m, c, purpose in trainings
+            ],
+            experiment.progress,
+            training.peak_bytes,
+        )
+        if together is not None:
+            return together
         with measured(experiment.device) as spent:
-            for member in range(1, experiment.strategy.members):
-                model = starting_model(experiment, self._folder, cycle, None, member)
-                checkpoint = self._folder.checkpoint(member)
-                purpose = ("training", cycle, "member", member)
-                # What was trained before a restart counts too, as for the model.
-                seconds += experiment.fit(model, pool, checkpoint, purpose).seconds
-                self._members.append(model)
+            # What was trained before a restart counts too, as for the model.
+            seconds = sum(experiment.fit(m, pool, c, why).seconds for m, c, why in trainings)
         return Cost(seconds=seconds, peak_bytes=spent.peak_bytes)
 
     def support(self, targets: Mapping[SampleId, Any]) -> Support:

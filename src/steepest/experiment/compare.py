@@ -7,9 +7,6 @@ alone, one that is not goes on where it stopped.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 import time
 import traceback
 import warnings
@@ -19,7 +16,6 @@ from concurrent.futures import wait as wait_for_all
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, suppress
 from ctypes import c_byte
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +27,13 @@ from steepest.experiment.folder import count_lines
 from steepest.experiment.loop import Experiment
 from steepest.experiment.own_modules import changed_modules, warn_of_changed_code
 from steepest.experiment.parts import load_data
+from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.variants import Variant
+from steepest.experiment.worker_process import end_with_parent
 from steepest.main_module import main_can_be_imported, main_hidden
 from steepest.pool.lock import InUseError
 from steepest.progress import Progress, SilentProgress
+from steepest.strategies import create
 from steepest.tables import from_table
 from steepest.training.sharing import shared_gpu
 
@@ -51,6 +50,7 @@ def compare(
     *,
     progress: Progress | None = None,
     jobs: int | None = None,
+    member_jobs: int | None = None,
     deadline: float | None = None,
     command: str = "",
 ) -> list[Run]:
@@ -64,6 +64,8 @@ def compare(
         out: The comparison's folder.
         progress: Told of finished cycles.
         jobs: Runs side by side; None picks a number for the machine.
+        member_jobs: Members of a committee that a run trains side by side; None stands for as
+            many as a GPU has room for, and for one on a CPU or beside other runs.
         deadline: In the seconds of ``time.time()``: no cycle is begun that would probably end
             later. The same call goes on from there.
         command: What the user typed, kept with the results.
@@ -74,7 +76,14 @@ def compare(
         SteepestError: If a worker process was killed; what it did is resumable.
     """
     comparing = Comparing(config, strategies, seeds, Path(out))
-    run_missing([comparing], progress=progress, jobs=jobs, deadline=deadline, command=command)
+    run_missing(
+        [comparing],
+        progress=progress,
+        jobs=jobs,
+        member_jobs=member_jobs,
+        deadline=deadline,
+        command=command,
+    )
     return comparing.runs
 
 
@@ -83,6 +92,7 @@ def run_missing(
     *,
     progress: Progress | None = None,
     jobs: int | None = None,
+    member_jobs: int | None = None,
     deadline: float | None = None,
     command: str = "",
 ) -> None:
@@ -92,6 +102,7 @@ def run_missing(
         comparisons: All are checked before the first file is written; several may share a folder.
         progress: Told of finished cycles.
         jobs: Runs side by side; None picks a number for the machine.
+        member_jobs: As for ``compare``.
         deadline: As for ``compare``, for all of them together.
         command: What the user typed, kept with the results.
 
@@ -102,6 +113,9 @@ def run_missing(
     """
     missing = [run for run in all_runs(comparisons) if not run.complete]
     workers = _jobs(jobs, [c.config for c in comparisons], len(missing))
+    if workers > 1 and member_jobs is None:
+        member_jobs = 1  # The runs keep the machine busy.
+    SideBySide(member_jobs)  # Refuses what is no number of members.
     for comparing in comparisons:
         _check_parts(comparing)
     for comparing in comparisons:
@@ -109,7 +123,7 @@ def run_missing(
     for comparing in comparisons:
         comparing.record(command)
     if missing:
-        _run_all(missing, workers, deadline, progress or SilentProgress())
+        _run_all(missing, workers, member_jobs, deadline, progress or SilentProgress())
 
 
 def _check_parts(comparing: Comparing) -> None:
@@ -127,16 +141,22 @@ def _check_parts(comparing: Comparing) -> None:
     warn_of_changed_code(runs, [module for modules in changed.values() for module in modules])
 
 
-def _run_all(missing: list[Run], workers: int, deadline: float | None, progress: Progress) -> None:
-    total = sum(run.config.loop.cycles for run in missing)
+def _run_all(
+    missing: list[Run],
+    workers: int,
+    member_jobs: int | None,
+    deadline: float | None,
+    progress: Progress,
+) -> None:
     context = multiprocessing.get_context("spawn")
-    devices = {choose_device(run.config.device).type for run in missing}
-    side_by_side = workers > 1 and "cuda" in devices
-    with shared_gpu() if side_by_side else nullcontext():
+    on_gpu = any(choose_device(run.config.device).type == "cuda" for run in missing)
+    # A run may have worker processes, too; the service must not end or stay behind with one run.
+    several = workers > 1 or (member_jobs != 1 and any(map(_has_members, missing)))
+    with shared_gpu() if on_gpu and several else nullcontext():
         begun = context.RawValue(c_byte)  # A lock could be held by who is killed.
         pool = ProcessPoolExecutor(workers, context, _begin, (begun,))
         try:
-            _watch(pool, missing, deadline, progress, total)
+            _watch(pool, missing, member_jobs, deadline, progress)
         except BaseException as error:
             # Runs under way are resumable: nobody has to wait for them.
             for worker in list((pool._processes or {}).values()):  # noqa: SLF001 - no child but its own
@@ -151,18 +171,18 @@ def _run_all(missing: list[Run], workers: int, deadline: float | None, progress:
 def _watch(
     pool: ProcessPoolExecutor,
     missing: list[Run],
+    member_jobs: int | None,
     deadline: float | None,
     progress: Progress,
-    total: int,
 ) -> None:
     """Give all runs to the workers and show how far they are."""
     # Workers run the main file again where they can: it may define or import a strategy.
     with main_hidden(not main_can_be_imported()):
         futures = [
-            pool.submit(_work, run.config.to_table(), str(run.folder), str(run.shared), deadline)
+            pool.submit(_work, run.config.to_table(), run.folder, run.shared, member_jobs, deadline)
             for run in missing
         ]
-    with progress.task("comparing (cycles)", total) as step:
+    with progress.task("comparing (cycles)", sum(r.config.loop.cycles for r in missing)) as step:
         shown, over = 0, False
         while not over:
             # Looked at first, so that the last cycles are shown too.
@@ -193,18 +213,9 @@ def _explain_end(*, begun: bool) -> str:
 
 def _begin(begun: c_byte) -> None:
     """Tell that this worker lives, and let it end when the process that started it is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer.
+    end_with_parent()
     warnings.formatwarning = _format_warning
     begun.value = 1
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
@@ -212,23 +223,30 @@ def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
     return f"steepest: warning: {' '.join(str(message).split())}\n"
 
 
-def _work(table: dict[str, Any], folder: str, shared: str, deadline: float | None) -> str:
+def _work(
+    table: dict[str, Any],
+    folder: Path,
+    shared: Path,
+    member_jobs: int | None,
+    deadline: float | None,
+) -> str:
     """Run one experiment in a worker process; return its error in words, or nothing.
 
     Whatever goes wrong in one run, such as an error in a strategy of the user's own, is not to keep
     the others from being run.
     """
-    report = Path(folder) / _TRACE
+    report = folder / _TRACE
     try:
         with warnings.catch_warnings():
             # Whoever started this has met the same data and strategy, and shown what they warn of.
             warnings.simplefilter("ignore", SteepestWarning)
-            run = Experiment(from_table(Config, table), Path(folder), shared=Path(shared))
+            config = from_table(Config, table)
+            run = Experiment(config, folder, shared=shared, member_jobs=member_jobs)
         _run_alone(run, deadline)
         report.unlink(missing_ok=True)
     except SteepestError as error:
         told = str(error)
-        return told if told.startswith(folder) else f"{folder}: {told}"
+        return told if told.startswith(str(folder)) else f"{folder}: {told}"
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it may be of anyone's code
         with suppress(OSError):  # A disk that is full may be what went wrong.
             report.parent.mkdir(parents=True, exist_ok=True)
@@ -261,6 +279,10 @@ def _raise_broken(futures: Sequence[Future[str]]) -> None:
     for future in futures:
         if future.done() and not future.cancelled():
             future.result()
+
+
+def _has_members(run: Run) -> bool:
+    return create(run.config.strategy.name, run.config.strategy.options).members > 1
 
 
 def _jobs(jobs: int | None, configs: Sequence[Config], missing: int) -> int:

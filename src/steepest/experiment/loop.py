@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,9 @@ from steepest.experiment.own_modules import (
 )
 from steepest.experiment.parts import check_budget, load_data, make_task
 from steepest.experiment.protocol import initial_ids, selection_seed
-from steepest.experiment.record import Cost, Record
+from steepest.experiment.record import Cost, Record, expected_end
 from steepest.experiment.shared import SharedCycle, shared_key
+from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.start import fresh_model, starting_model
 from steepest.experiment.views import pool_view, scored_at_once
 from steepest.labelling import Labeller, OracleLabeller
@@ -59,10 +59,12 @@ class Experiment:
         labeller: Who answers, for what is asked alone; by default the data set's own labels.
         progress: Told of trainings and scorings.
         shared: A file through which runs of a seed share the training of the first cycle.
+        member_jobs: Members of a committee that are trained side by side, in processes of their
+            own. None stands for as many as a GPU has room for, and for one on a CPU.
 
     Raises:
         ConfigError: If the budget is more than the data set holds.
-        InputError: If the labeller is none.
+        InputError: If the labeller is none, or the number of members is below 1.
     """
 
     def __init__(
@@ -74,9 +76,11 @@ class Experiment:
         labeller: Labeller | None = None,
         progress: Progress | None = None,
         shared: Path | None = None,
+        member_jobs: int | None = None,
     ) -> None:
         if labeller is not None:
             check_labeller(labeller)
+        self.side_by_side = SideBySide(member_jobs)
         self.config = config
         self.out = Path(out)
         self.device = choose_device(config.device)
@@ -85,7 +89,7 @@ class Experiment:
         self.task = make_task(config, self.data)
         self._labeller = labeller
         self._shared = shared
-        self._progress = progress or SilentProgress()
+        self.progress = progress or SilentProgress()
         check_budget(config, self.data)
         check_fit(self)
         self._code = code_of(config)
@@ -106,7 +110,8 @@ class Experiment:
         threads = torch.get_num_threads()
         torch.set_num_threads(min(self.config.threads, usable_cores()))
         try:
-            with folder.open_pool(self.data.ids, known=self._labeller is None) as pool:
+            known = self._labeller is None
+            with folder.open_pool(self.data.ids, known=known) as pool, self.side_by_side:
                 self._cycles(folder, pool, deadline, until)
             return list(folder.records)
         finally:
@@ -126,13 +131,13 @@ class Experiment:
         model: nn.Module | None = None
         stop = loop.cycles if until is None else min(until, loop.cycles)
         for cycle in range(len(folder.records), stop):
-            if deadline is not None and _expected_end(folder.records, loop.k) > deadline:
+            if deadline is not None and expected_end(folder.records, loop.k) > deadline:
                 return
             model = starting_model(self, folder, cycle, previous=model)
             company = Company(self, folder, cycle, model)
             training = self._train(model, pool, cycle, folder.checkpoint(), company.extra)
             last = cycle + 1 == loop.cycles
-            members = None if last else company.train_members(pool)
+            members = None if last else company.train_members(pool, training)
             outcome = None if last else self.select(model, pool, cycle, company)
             folder.save_model(model, cycle)
             kept = company.save()
@@ -191,22 +196,28 @@ class Experiment:
             purpose: What this training is for: it decides order, augmentation and dropout.
             extra: What is trained along.
         """
-        images, targets = self._labelled(pool)
         return fit(
             model,
-            self.task,
-            images,
-            targets,
-            self.config.training,
-            mean=self.data.mean,
-            std=self.data.std,
-            augmentation=self.data.augmentation,
+            **self.fitting(pool),
             seed=derive(self.config.seed, *purpose),
-            device=self.device,
-            progress=self._progress,
+            progress=self.progress,
             checkpoint=checkpoint,
             extra=extra,
         )
+
+    def fitting(self, pool: Pool) -> dict[str, Any]:
+        """Return what ``fit`` takes in this experiment, whatever model is trained."""
+        images, targets = self._labelled(pool)
+        return {
+            "task": self.task,
+            "images": images,
+            "labels": targets,
+            "recipe": self.config.training,
+            "mean": self.data.mean,
+            "std": self.data.std,
+            "augmentation": self.data.augmentation,
+            "device": self.device,
+        }
 
     def select(self, model: nn.Module, pool: Pool, cycle: int, company: Company) -> Outcome:
         """Choose by a cycle's model from what is not labelled."""
@@ -216,7 +227,7 @@ class Experiment:
             seed=selection_seed(self.config.seed, cycle),
             task=self.task,
             batch_size=scored_at_once(self.data, self.device),
-            progress=self._progress,
+            progress=self.progress,
             support=company.support(self._targets(pool)),
         )
         samples = pool_view(self.data)
@@ -284,13 +295,3 @@ class Experiment:
             },
             **fields_of(outcome, members),
         )
-
-
-def _expected_end(records: Sequence[Record], k: int) -> float:
-    """Return when the next cycle would end, judging by the last one and the labels it adds."""
-    if not records:
-        return time.time()
-    last = records[-1]
-    spent = last.training.seconds * (1 + k / last.labelled)
-    others = (last.scoring, last.auxiliary)
-    return time.time() + spent + sum(0 if cost is None else cost.seconds for cost in others)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,3 +120,13 @@ class Record:
             return from_table(cls, table)
         except SteepestError as error:
             raise JournalError(f"{where}: not a record of this version ({error})") from error
+
+
+def expected_end(records: Sequence[Record], k: int) -> float:
+    """Return when the next cycle would end, judging by the last one and the labels it adds."""
+    if not records:
+        return time.time()
+    last = records[-1]
+    spent = last.training.seconds * (1 + k / last.labelled)
+    others = (last.scoring, last.auxiliary)
+    return time.time() + spent + sum(0 if cost is None else cost.seconds for cost in others)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 _CONTROL = "nvidia-cuda-mps-control"
 _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 _LOGS = "CUDA_MPS_LOG_DIRECTORY"
+_GPUS = "CUDA_VISIBLE_DEVICES"
 _SECONDS = 30
 
 
@@ -35,13 +36,15 @@ def shared_gpu() -> Iterator[bool]:
     if control is None:
         yield False
         return
-    before = {name: os.environ.get(name) for name in (_PIPES, _LOGS)}
+    before = {name: os.environ.get(name) for name in (_PIPES, _LOGS, _GPUS)}
     folder = tempfile.mkdtemp(prefix="steepest-mps-")
     started = False
     try:
         os.environ.update({_PIPES: folder, _LOGS: folder})
         started = _tell(control, "-d")
-        if not started:
+        if started:
+            _count_gpus_anew()
+        else:
             _put_back(before)
         yield started
     finally:
@@ -49,6 +52,13 @@ def shared_gpu() -> Iterator[bool]:
             _tell(control, words="quit\n")
         _put_back(before)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _count_gpus_anew() -> None:
+    """Number the chosen GPUs from 0 on: a service that was started with some has no others."""
+    chosen = os.environ.get(_GPUS, "").split(",")
+    if all(name.strip().isdigit() for name in chosen):
+        os.environ[_GPUS] = ",".join(str(place) for place in range(len(chosen)))
 
 
 def _tell(control: str, *arguments: str, words: str = "") -> bool:

@@ -1,0 +1,173 @@
+"""A worker process that trains models one after the other, as it is asked to."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from steepest.datasets.workers import interrupts_ignored
+from steepest.errors import SteepestError, in_one_line
+from steepest.experiment.worker_process import end_with_parent
+from steepest.main_module import main_hidden
+from steepest.measure import Measurement, measured
+from steepest.memory import is_out_of_memory
+from steepest.own_code import own_code_importable
+from steepest.training import FitResult, fit
+from steepest.training.rounding import take_over_rounding
+
+_PATIENCE_SECONDS = 5.0
+"""How long a process may take to end before it is made to."""
+
+_AGAIN = "run the same command again to go on, with fewer at a time (--member-jobs)"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What comes back of a training.
+
+    Attributes:
+        state: The trained weights, by name.
+        result: How it went.
+        spent: What the process measured.
+        told: Its warnings, as ``warnings.warn_explicit`` takes them.
+    """
+
+    state: Mapping[str, Any]
+    result: FitResult
+    spent: Measurement
+    told: tuple[tuple[str, type[Warning], str, int], ...]
+
+
+class TrainingWorker:
+    """One process, seen from the one that starts it."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.line, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,))
+        # What is sent needs no main file, so that a script without a guard works too.
+        with main_hidden(True), own_code_importable(), interrupts_ignored():
+            self._process.start()
+        theirs.close()
+
+    def give(self, common: bytes, own: bytes) -> None:
+        """Send a training: the pickled arguments of ``fit`` in two parts.
+
+        Raises:
+            SteepestError: If the process is gone.
+        """
+        try:
+            # Plain bytes: tensors would go through shared memory, of which containers have little.
+            self.line.send_bytes(common)
+            self.line.send_bytes(own)
+        except OSError as error:
+            raise self._gone() from error
+
+    def take(self) -> int | Trained:
+        """Wait for what comes next of the training: epochs that are done, or its end.
+
+        Raises:
+            SteepestError: If the process is gone, or memory ran out.
+            Exception: Whatever else the training raised.
+        """
+        try:
+            message: int | Trained | Exception = pickle.loads(self.line.recv_bytes())  # noqa: S301 - of a process of our own
+        except (EOFError, OSError) as error:
+            raise self._gone() from error
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+    def stop(self, *, at_once: bool) -> None:
+        """Let the process end: as soon as it asks for more, or now."""
+        self.line.close()
+        if at_once:
+            self._process.terminate()
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        for end in (self._process.terminate, self._process.kill):
+            self._process.join(_PATIENCE_SECONDS)
+            if self._process.is_alive():
+                end()
+        self._process.join(_PATIENCE_SECONDS)
+        if not self._process.is_alive():  # A device that hangs may hold it.
+            self._process.close()
+
+    def _gone(self) -> SteepestError:
+        self._process.join(_PATIENCE_SECONDS)
+        code = self._process.exitcode or 0
+        reason = f"signal {-code}; out of memory?" if code < 0 else f"exit code {code}"
+        return SteepestError(
+            f"a worker process that trained for the committee was killed ({reason}): {_AGAIN}"
+        )
+
+
+class _Telling:
+    """Progress that is told to whoever started this process."""
+
+    def __init__(self, line: Connection) -> None:
+        self._line = line
+
+    @contextmanager
+    def task(self, description: str, total: int) -> Iterator[Self]:  # noqa: ARG002 - as asked for
+        yield self
+
+    def advance(self, amount: int = 1, note: str = "") -> None:  # noqa: ARG002 - as asked for
+        self._line.send_bytes(pickle.dumps(amount))
+
+
+def _serve(line: Connection) -> None:
+    """Train what is asked for until nobody asks any more: the life of a worker."""
+    end_with_parent()
+    try:
+        while True:
+            common, own = line.recv_bytes(), line.recv_bytes()
+            line.send_bytes(pickle.dumps(_train(common, own, _Telling(line))))
+            torch.cuda.empty_cache()  # Others may need it before the next training.
+    except (EOFError, OSError):
+        return
+
+
+def _train(common: bytes, own: bytes, progress: _Telling) -> Trained | Exception:
+    try:
+        settings, shared = pickle.loads(common)  # noqa: S301 - packed by this program
+        arguments: dict[str, Any] = {**shared, **pickle.loads(own)}  # noqa: S301 - as above
+        take_over_rounding(settings)
+        with (
+            warnings.catch_warnings(record=True) as told,
+            measured(arguments["device"]) as spent,
+        ):
+            result = fit(**arguments, progress=progress)
+        state = {
+            name: value.detach().cpu() if isinstance(value, Tensor) else value
+            for name, value in arguments["model"].state_dict().items()
+        }
+        shown = tuple((str(w.message), w.category, w.filename, w.lineno) for w in told)
+        return Trained(state, result, spent, shown)
+    except Exception as error:  # noqa: BLE001 - whatever a model of the user's own raises
+        return _sendable(error)
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return an error that survives the way, and tells where it comes from."""
+    sent: Exception = error
+    if is_out_of_memory(error):
+        sent = SteepestError(f"the memory is too small for trainings side by side: {_AGAIN}")
+    try:
+        pickle.loads(pickle.dumps(sent))  # noqa: S301 - just made
+    except Exception:  # noqa: BLE001 - its class may need more than its message
+        plain = isinstance(error, SteepestError)
+        sent = SteepestError(str(error)) if plain else RuntimeError(in_one_line(error))
+    sent.add_note(f"In a worker process:\n{traceback.format_exc()}")
+    return sent
