@@ -10,9 +10,9 @@ from steepest.experiment.config import load_config
 from steepest.reproduce.artefact import Need, all_artefacts, find_artefact
 from steepest.reproduce.level import Setting, load_level
 from steepest.reproduce.measured import row
-from steepest.reproduce.parts import FigurePart, TablePart, cell, rows_table, signed
-from steepest.reproduce.produce import choose
-from steepest.reproduce.publication import Number, published
+from steepest.reproduce.parts import FigurePart, TablePart, cell, rows_table
+from steepest.reproduce.produce import choose, compute
+from steepest.reproduce.publication import Number
 from steepest.reproduce.workspace import Workspace
 
 
@@ -23,7 +23,7 @@ def work(tmp_path):
 
 def made(name, work):
     one = find_artefact(name)
-    return one, one.compute(work, published(one.name))
+    return one, compute(one, work).findings
 
 
 def rows_of(findings, **about):
@@ -157,9 +157,7 @@ def test_a_row_without_measurement_or_publication_has_no_difference():
 
 
 def test_cells_are_short_and_have_a_true_minus():
-    assert [cell(None), cell(3), cell(-1.234), cell("x"), signed(0.5), signed(None)] == [
-        *("–", "3", "−1.23", "x", "+0.50", "–"),
-    ]
+    assert [cell(None), cell(3), cell(-1.234), cell("x")] == ["–", "3", "−1.23", "x"]
     table = rows_table("t", [{"a": 1, "seeds": [0, 1]}, {"b": 2.0}])
     assert table.header == ("a", "seeds", "b")
     assert table.rows == (("1", "0, 1", "–"), ("–", "–", "2.00"))

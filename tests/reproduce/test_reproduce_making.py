@@ -14,6 +14,7 @@ from steepest.reproduce.artefact import Artefact, Findings, Need
 from steepest.reproduce.level import Setting, load_level
 from steepest.reproduce.listing import list_artefacts
 from steepest.reproduce.making import absent_data, make_missing, wanted_runs
+from steepest.reproduce.missing import tell_missing
 from steepest.reproduce.produce import choose
 from steepest.reproduce.workspace import Workspace
 
@@ -83,7 +84,7 @@ def test_absent_data_are_told_with_the_command_that_gets_them(work, monkeypatch)
     monkeypatch.delenv("STEEPEST_DATA", raising=False)
     trial = Trial(Need("imagenet", ("random",)))
     make_missing(work, [trial])
-    (told,) = work.missing(trial.needs())
+    (told,) = tell_missing(work, trial.needs())
     assert "set STEEPEST_DATA to a folder for data sets and run `steepest data get imag" in told
     assert not (work.out / "runs").exists()
 
@@ -111,7 +112,7 @@ def test_a_strategy_that_cannot_be_run_there_is_told_and_the_others_run(work, mo
     need = Need("cifar10", ("margin", "random"), seeds=1)
     make_missing(work, [Trial(need)], jobs=1)
     assert [run.strategy for run in work.runs(need)] == ["random"]
-    (told,) = work.missing([need])
+    (told,) = tell_missing(work, [need])
     assert "margin cannot be run here (margin takes something else)" in told
 
 
@@ -122,7 +123,7 @@ def test_a_run_that_fails_is_told_and_other_experiments_go_on(work, monkeypatch)
     monkeypatch.setattr("steepest.reproduce.making.run_missing", fail)
     need = Need("cifar10", ("random",))
     make_missing(work, [Trial(need)], jobs=1)
-    assert work.missing([need]) == ("cifar10: the loss is NaN",)
+    assert tell_missing(work, [need]) == ("cifar10: the loss is NaN",)
 
 
 def test_nothing_is_begun_when_the_time_is_up(work):
@@ -161,13 +162,13 @@ def test_a_run_that_lost_a_part_is_named_with_the_remedy(work, lost):
     (run,) = work.runs(need)
     (run.folder / lost).write_text("") if lost == "config.json" else (run.folder / lost).unlink()
     make_missing(work, [Trial(need)], jobs=1)
-    (told,) = work.missing([need])
+    (told,) = tell_missing(work, [need])
     assert str(run.folder) in told
     assert "delete" in told
     shutil.rmtree(run.folder)
     again = Workspace(work.level, work.out)
     make_missing(again, [Trial(need)], jobs=1)
-    assert again.missing([need]) == ()
+    assert tell_missing(again, [need]) == ()
 
 
 def test_weights_that_cannot_be_read_are_named_with_the_remedy(work):

@@ -13,6 +13,7 @@ from steepest.errors import InputError, RunFolderError
 from steepest.experiment import Experiment, load_config
 from steepest.reproduce.artefact import Need
 from steepest.reproduce.level import Setting
+from steepest.reproduce.missing import tell_missing
 from steepest.reproduce.time_limit import OutOfTime
 from steepest.reproduce.workspace import Workspace
 from steepest.training import evaluate
@@ -142,7 +143,7 @@ def test_only_the_strategies_that_were_asked_for_are_looked_at(tmp_path):
     assert own.strategies(need) == ("random",)
     fill(own, [need], strategies=["random"])
     # Nothing that was asked for is missing; what the table lacks is told all the same.
-    assert own.missing([need]) == ("cifar10: margin left out by --strategies",)
+    assert tell_missing(own, [need]) == ("cifar10: margin left out by --strategies",)
 
 
 @pytest.mark.parametrize("key", ["../x", "/x", "a/../../x"])
@@ -157,10 +158,10 @@ def test_missing_runs_are_told_by_strategy_and_seed(tmp_path):
     need = Need("cifar10", ("random", "margin", "entropy"))
     fill(own, [need], strategies=["random"])
     fill(own, [need], strategies=["margin"], seeds=[1])
-    assert own.missing([need]) == (
+    assert tell_missing(own, [need]) == (
         "cifar10: no complete run of margin for seeds 0, 2",
         "cifar10: no complete run of entropy for seeds 0, 1, 2",
     )
     own.problems["cifar10", "margin"] = "margin cannot be run here"
-    assert "margin cannot be run here" in own.missing([need])
-    assert own.missing([replace(need, only_if_found=True)]) == ()
+    assert "margin cannot be run here" in tell_missing(own, [need])
+    assert tell_missing(own, [replace(need, only_if_found=True)]) == ()

@@ -77,7 +77,7 @@ class Artefact(ABC):
 
     @abstractmethod
     def compute(self, work: Workspace, published: Published) -> Findings:
-        """Make it from the runs that are complete; what is not goes into ``missing``."""
+        """Make it from the runs that are complete; ``produce`` tells of those that are not."""
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return tables and figures for the page; by default one table of all rows."""

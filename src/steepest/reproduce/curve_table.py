@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steepest.report.numbers import DASH
-from steepest.reproduce.parts import Row, TablePart, cell, signed
+from steepest.report.numbers import DASH, signed
+from steepest.reproduce.parts import Row, TablePart, cell
 
 
 def curve_table(

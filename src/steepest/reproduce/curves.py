@@ -72,8 +72,8 @@ class CurvesFigure(Artefact):
         notes = [self.note] if self.note else []
         if any(r["method"].endswith("(cold)") for r in rows):
             notes.append("A curve called (cold) trains from fresh weights in every cycle.")
-        more = {"comparable": work.comparable}
-        return Findings(tuple(rows), tuple(notes), work.missing(self.needs()), more)
+        more = {"comparable": work.level.comparable}
+        return Findings(tuple(rows), tuple(notes), more=more)
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return one figure of all panels that have a curve, and a table for each data set."""
@@ -145,7 +145,7 @@ def _curve(
             {**about, "share": at, "labels": labels.get(at)},
             ours.get(at, {}),
             number,
-            comparable=work.comparable and not bound,
+            comparable=work.level.comparable and not bound,
         )
         relation = "at most" if bound else "about" if number and number.read_off else ""
         yield {**made, "relation": relation, "uncertain": bool(number and number.uncertain)}

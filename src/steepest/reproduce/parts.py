@@ -78,11 +78,6 @@ def cell(value: object, decimals: int = 2) -> str:
     return str(value) if isinstance(value, int) else f"{value:.{decimals}f}".replace("-", MINUS)
 
 
-def signed(value: float | None, decimals: int = 2) -> str:
-    """Return a difference with its sign, or a dash."""
-    return DASH if value is None else f"{value:+.{decimals}f}".replace("-", MINUS)
-
-
 def rows_table(title: str, rows: Sequence[Row]) -> TablePart:
     """Return rows as they are, with a column for every key in the order of appearance."""
     header = tuple(dict.fromkeys(key for row in rows for key in row))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from steepest.errors import SteepestError
 from steepest.reproduce.artefact import Artefact, Findings, all_artefacts, find_artefact
 from steepest.reproduce.making import make_missing
+from steepest.reproduce.missing import tell_missing
 from steepest.reproduce.page import Made
 from steepest.reproduce.publication import published
 from steepest.reproduce.workspace import Workspace
@@ -54,7 +56,7 @@ def produce(
     made = []
     with work.progress.task("artefacts", len(artefacts)) as step:
         for one in artefacts:
-            made.append(_compute(one, work))
+            made.append(compute(one, work))
             write_artefact(made[-1], work.level, work.out, command)
             step.advance(note=one.name)
     write_index(work.out, work.level)
@@ -66,11 +68,12 @@ def page_of(out: Path, made: Made) -> Path:
     return out / made.artefact.name / "page.html"
 
 
-def _compute(one: Artefact, work: Workspace) -> Made:
+def compute(one: Artefact, work: Workspace) -> Made:
     """Compute an artefact; what keeps it from being made is told on its page."""
     work.used.clear()
     try:
         findings = one.compute(work, published(one.name))
     except SteepestError as error:  # One artefact's trouble is no reason to leave out the others.
-        findings = Findings(missing=(str(error), *work.missing(one.needs())))
+        findings = Findings(missing=(str(error),))
+    findings = replace(findings, missing=(*findings.missing, *tell_missing(work, one.needs())))
     return Made(one, findings, tuple(work.used.values()), work.out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -66,16 +66,6 @@ class Workspace(TimeLimited):
     """Seeds whatever an analysis draws."""
 
     @property
-    def smoke(self) -> bool:
-        """Whether this is a mere trial, so that analyses should be small."""
-        return self.level.name == "smoke"
-
-    @property
-    def comparable(self) -> bool:
-        """Whether numbers may be held against the paper's."""
-        return self.level.comparable
-
-    @property
     def device(self) -> torch.device:
         """Where to compute."""
         told = {".".join(key): value for key, value in map(parse_setting, self.level.changes)}
@@ -89,10 +79,11 @@ class Workspace(TimeLimited):
         """
         _ = self.device, self._stored
 
-    def runs(self, need: Need) -> tuple[FinishedRun, ...]:
-        """Return the complete runs of a need, by strategy and seed."""
+    def runs(self, *needs: Need) -> tuple[FinishedRun, ...]:
+        """Return the complete runs of needs, by strategy and seed."""
         found = [
             self.find(need, strategy, seed)
+            for need in needs
             for strategy in self.strategies(need)
             for seed in self.level.seeds_of(need.setting, need.seeds)
         ]
@@ -105,14 +96,6 @@ class Workspace(TimeLimited):
         level = self.level.settings[self.level.resolve(need.setting)].strategies
         chosen = [names for names in (level, self.only) if names]
         return tuple(name for name in need.strategies if all(name in names for names in chosen))
-
-    def missing(self, needs: Iterable[Need]) -> tuple[str, ...]:
-        """Return a sentence for each thing that is not there, with what to do about it."""
-        told: dict[str, None] = {}
-        for need in needs:
-            if not need.only_if_found:
-                told.update(dict.fromkeys((*self._missing(need), *self._left_out(need))))
-        return tuple(told)
 
     def problem_of(self, group: str, strategy: str) -> str:
         """Return why a strategy's runs of a comparison could not be made; empty if they could."""
@@ -270,31 +253,3 @@ class Workspace(TimeLimited):
             for need in one.needs()
             if need.setting in self.level.settings
         )
-
-    def _left_out(self, need: Need) -> Iterable[str]:
-        """Tell what the paper's table has and nobody asked for: without it, it is a part."""
-        group, level = self.comparison(need).name, self.level
-        run = level.settings[level.resolve(need.setting)].strategies or need.strategies
-        others = [name for name in need.strategies if name in run and name not in self.only]
-        if self.only and others:
-            yield f"{group}: {', '.join(others)} left out by --strategies"
-        asked = len(level.seeds_of(need.setting, need.seeds))
-        planned = level.planned_seeds(need.setting, need.seeds)
-        if asked < planned:
-            yield f"{group}: {asked} of {planned} seeds, by --seeds"
-
-    def _missing(self, need: Need) -> Iterable[str]:
-        seeds = self.level.seeds_of(need.setting, need.seeds)
-        group = self.comparison(need).name
-        unfinished: dict[tuple[int, ...], list[str]] = {}
-        for strategy in self.strategies(need):
-            absent = tuple(s for s in seeds if self.find(need, strategy, s) is None)
-            known = self.problem_of(group, strategy)
-            if absent and known:
-                yield known
-            elif absent:
-                unfinished.setdefault(absent, []).append(strategy)
-        for absent, names in unfinished.items():
-            which = f"{'seed' if len(absent) == 1 else 'seeds'} {', '.join(map(str, absent))}"
-            lack = " with all weights" if need.weights else ""
-            yield f"{group}: no complete run{lack} of {', '.join(names)} for {which}"

@@ -89,6 +89,14 @@ def test_a_push_that_was_cut_short_goes_on(server, project, folder):
     assert len(server.tasks) == len(server.uploads) == 3
 
 
+def test_patience_with_a_server_that_stays_away_ends_once(server, client, folder):
+    server.failures = [0, *[500] * 20]
+    with pytest.raises(DataError, match="500"):
+        ensure_project(client, "one", folder.vocabulary)
+    # The look, the try to make it, and the look before the next with its two retries.
+    assert len(server.asked) == 5
+
+
 def test_uploaded_pictures_are_the_files_themselves(server, project, folder):
     push(folder, project, UPLOAD)
     task = server.task_of("3.png")

@@ -7,16 +7,18 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPMessage
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from steepest.download.retry import Patience
 from steepest.download.web import make_opener
 from steepest.errors import DataError
 from steepest.labelling.label_studio.account import Account
 from steepest.version import __version__
+
+_Made = TypeVar("_Made")
 
 _SHOWN = 200
 """How many letters of a server's complaint are shown."""
@@ -28,6 +30,9 @@ class ServerError(DataError):
 
 class UnavailableError(ServerError):
     """The server gave no answer; whether it did what was asked is not known."""
+
+    given_up = False
+    """Whether it was tried for as long as patience lasts."""
 
 
 @dataclass
@@ -50,11 +55,12 @@ class Client:
             ServerError: In one line, if there is no usable answer.
         """
         question = urllib.parse.urlencode(query)
-        return self._repeat("GET", f"{path}?{question}" if question else path, None, {})
+        asked = f"{path}?{question}" if question else path
+        return self.insist(lambda: self._authorised("GET", asked, None, {}))
 
     def patch(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
         """Set something, again if need be."""
-        return self._repeat("PATCH", path, *_as_json(body))
+        return self.insist(lambda: self._authorised("PATCH", path, *_as_json(body)))
 
     def post(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
         """Make something, once: to repeat it might make it twice.
@@ -69,18 +75,21 @@ class Client:
         """Send files, once."""
         return self._authorised("POST", path, body, {"Content-Type": content_type})
 
-    def _repeat(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> Any:  # noqa: ANN401 - JSON
+    def insist(
+        self, attempt: Callable[[], _Made], again: Callable[[], _Made] | None = None
+    ) -> _Made:
+        """Try until the server answers or patience runs out, ``again`` from the second try on."""
         failures = 0
         while True:
             try:
-                return self._authorised(method, path, body, headers)
-            except UnavailableError:
+                return attempt()
+            except UnavailableError as error:
                 failures += 1
-                if failures > self.patience.retries:
+                if error.given_up or failures > self.patience.retries:
+                    error.given_up = True
                     raise
-                self.patience.sleep(self.patience.wait_seconds(failures))
+            self.patience.sleep(self.patience.wait_seconds(failures))
+            attempt = again or attempt
 
     def _authorised(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steepest.datasets.pixels import explain_damage, to_eight_bits
+from steepest.datasets.pixels import ORIENTATION, explain_damage, to_eight_bits
 from steepest.errors import DataError, InputError
 from steepest.labelling.exchange.array_identity import ArrayIdentity, identify_array
 from steepest.seeds import SampleId
 
 _SHOWN_AS_THEY_ARE = {"PNG": "png", "JPEG": "jpg", "GIF": "gif", "WEBP": "webp"}
-_ORIENTATION = 0x0112
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def _from_file(path: Path) -> Picture:
         content = path.read_bytes()
         with Image.open(io.BytesIO(content)) as opened:
             kind = _SHOWN_AS_THEY_ARE.get(opened.format or "")
-            upright = opened.getexif().get(_ORIENTATION, 1) == 1
+            upright = opened.getexif().get(ORIENTATION, 1) == 1
             if kind is not None and upright and opened.mode not in ("I;16", "I", "F"):
                 return Picture(content, kind, (opened.height, opened.width))
             # Turned as the model sees it, or masks would be painted across.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from steepest.errors import InputError, SettingWarning
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.vocabulary import Vocabulary
-from steepest.labelling.label_studio.client import Client, ServerError, UnavailableError
+from steepest.labelling.label_studio.client import Client, ServerError
 from steepest.labelling.label_studio.config import find_difference, make_config
 from steepest.labelling.label_studio.tasks import MODEL_VERSION
 
@@ -109,27 +110,18 @@ def ensure_project(client: Client, title: str, words: Vocabulary) -> Project:
     """
     if not 3 <= len(title) <= _LONGEST_TITLE:
         raise InputError(f"--title {title!r}: use 3 to {_LONGEST_TITLE} letters")
-    failures = 0
-    while (project := find_project(client, title, words)) is None:
-        try:
-            _create(client, title, words)
-        except UnavailableError:
-            # It may have been made all the same: look before trying again.
-            failures += 1
-            if failures > client.patience.retries:
-                raise
-            client.patience.sleep(client.patience.wait_seconds(failures))
-    return project
-
-
-def _create(client: Client, title: str, words: Vocabulary) -> None:
     settings = {
         "title": title,
         "label_config": make_config(words),
         "sampling": SAMPLING,
         "show_collab_predictions": True,
     }
-    client.post("/api/projects/", settings)
+    find = partial(find_project, client, title, words)
+    make = partial(client.post, "/api/projects/", settings)
+    while (project := find()) is None:
+        # Without an answer, it may have been made all the same: look before trying again.
+        client.insist(make, again=lambda: find() or make())
+    return project
 
 
 def _all_projects(client: Client, title: str) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from steepest.errors import InputError, UnknownNameError
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.vocabulary import SEGMENTATION
-from steepest.labelling.label_studio.client import ServerError, UnavailableError
+from steepest.labelling.label_studio.client import ServerError
 from steepest.labelling.label_studio.pictures import Gallery, Picture, local_files_url
 from steepest.labelling.label_studio.project import Project
 from steepest.labelling.label_studio.tasks import ID, KEY, Pick, Task, make_task, picks_of
@@ -59,29 +59,26 @@ def push(folder: LoopFolder, project: Project, pictures: Pictures) -> tuple[int,
     """
     pool = folder.read_pool()
     waiting = _waiting(folder, pool)
-    gallery = Gallery(pictures.pool or folder.source) if waiting else None
-    key, patience = folder.key(pool), project.client.patience
+    if not waiting:
+        return 0, 0
+    gallery = Gallery(pictures.pool or folder.source)
+    key = folder.key(pool)
+
+    def send(picks: Sequence[Pick]) -> None:
+        needed = pictures.how != "local" or folder.vocabulary.task == SEGMENTATION
+        for batch in _batches(picks, gallery if needed else None):
+            _send(batch, folder, project, pictures, gallery, key)
+
     missing = _missing(waiting, project, key)
-    if missing and gallery is not None:
+    if missing:
         # A row number says nothing about what is in the row: people would label other samples.
         folder.check_array(gallery.identity())
-    new, failures = len(missing), 0
-    while missing and gallery is not None:
-        try:
-            needed = pictures.how != "local" or folder.vocabulary.task == SEGMENTATION
-            for batch in _batches(missing, gallery if needed else None):
-                _send(batch, folder, project, pictures, gallery, key)
-            break
-        except UnavailableError:
-            failures += 1
-            if failures > patience.retries:
-                raise
-            patience.sleep(patience.wait_seconds(failures))
-            # The last batch may have arrived all the same.
-            missing = _missing(waiting, project, key)
-    if waiting:
-        project.put_in_order()
-    return new, len(waiting) - new
+        # A batch without an answer may have arrived all the same: look before each further try.
+        project.client.insist(
+            lambda: send(missing), again=lambda: send(_missing(waiting, project, key))
+        )
+    project.put_in_order()
+    return len(missing), len(waiting) - len(missing)
 
 
 def _waiting(folder: LoopFolder, pool: Pool) -> list[Pick]:
@@ -99,8 +96,6 @@ def _missing(picks: Sequence[Pick], project: Project, key: str) -> list[Pick]:
     Raises:
         InputError: If the project holds tasks of another pool.
     """
-    if not picks:
-        return []
     there = set()
     for task in project.tasks():
         data = task.get("data", {})

@@ -64,10 +64,9 @@ class Bounds(Artefact):
     def compute(self, work: Workspace, published: Published) -> Findings:
         """Compute the four terms between any two cycles."""
         del published  # There are no numbers to set beside.
-        needs = self.needs()
         chains: list[dict[str, Any]] = []
-        notes, missing = list(_NOTES), list(work.missing(needs))
-        for run in [run for need in needs for run in work.runs(need)]:
+        notes, missing = list(_NOTES), list[str]()
+        for run in work.runs(*self.needs()):
             directions = ModelDirections(work, run, LABEL_FREE, ("gauss-newton",))
             notes.append(directions.describe())
             with work.as_far_as_time_allows() as late:

@@ -46,18 +46,16 @@ class OverTraining(Artefact):
     def compute(self, work: Workspace, published: Published) -> Findings:
         """Gather what the records say."""
         del published  # Nobody has measured it.
-        needs = self.needs()
         points: dict[str, dict[str, Any]] = {}
-        for need in needs:
-            for run in work.runs(need):
-                for point in regime_points(run.records, run.key, _STRATEGY):
-                    # Experiments may share their runs.
-                    points.setdefault(point.where, {"data": run.setting, **to_table(point)})
+        for run in work.runs(*self.needs()):
+            for point in regime_points(run.records, run.key, _STRATEGY):
+                # Experiments may share their runs.
+                points.setdefault(point.where, {"data": run.setting, **to_table(point)})
         found = list(points.values())
         rows = tuple({**one, "ours": one["rank_correlation"], "n": 1} for one in found)
         buckets = [to_table(one) for one in bucket_regimes(_points(found))]
         more = {"points": found, "buckets": buckets}
-        return Findings(rows, _NOTES, work.missing(needs), more)
+        return Findings(rows, _NOTES, more=more)
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return the buckets, and every model as a dot."""

@@ -42,17 +42,16 @@ class Schemes(Artefact):
     def compute(self, work: Workspace, published: Published) -> Findings:
         """Compare both norms of the same candidates in every cycle."""
         del published  # The paper treats them as two.
-        needs = self.needs()
         rows: list[Row] = []
         with work.as_far_as_time_allows() as late:
-            for run in [run for need in needs for run in work.runs(need)]:
+            for run in work.runs(*self.needs()):
                 for cycle in range(run.cycles):
                     found = _compare(work, run, cycle)
                     ours = {"ours": found["relative_difference"], "n": found["samples"]}
                     rows.append(
                         {"data": "cifar10", "cycle": cycle, **found, **ours, "seeds": [run.seed]}
                     )
-        return Findings(tuple(rows), _NOTES, (*late, *work.missing(needs)))
+        return Findings(tuple(rows), _NOTES, tuple(late))
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return one table."""
@@ -73,7 +72,7 @@ class Schemes(Artefact):
 
 def _compare(work: Workspace, run: FinishedRun, cycle: int) -> dict[str, Any]:
     def make() -> dict[str, Any]:
-        most = 40 if work.smoke else _MOST
+        most = _MOST if work.level.comparable else 40
         ids = some_of(work, work.candidates(run, cycle), most, "samples in double precision")
         pool = examples_of(work, run, ids)
         return to_table(

@@ -73,10 +73,10 @@ class HighNorms(Artefact):
             for run in [run for run in runs if run.strategy == _REFERENCE][:1]:
                 for cycle in range(run.cycles):
                     cells += _same(work, need, run, cycle)
-        rows = _rows(cells, published, comparable=work.comparable)
+        rows = _rows(cells, published, comparable=work.level.comparable)
         reasons = [f"{c['method']}, {c['setting']}: {c['reason']}." for c in cells if c["reason"]]
         notes = (*_NOTES, *dict.fromkeys(reasons))
-        return Findings(rows=rows, notes=notes, missing=(*late, *work.missing((need,))))
+        return Findings(rows=rows, notes=notes, missing=tuple(late))
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return a table for each setting and norm."""

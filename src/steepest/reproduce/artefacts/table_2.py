@@ -63,10 +63,9 @@ class Consistency(Artefact):
 
     def compute(self, work: Workspace, published: Published) -> Findings:
         """Compute the grid of every cycle, then look for the nearest reading."""
-        needs = self.needs()
         cells: list[Mapping[str, Any]] = []
-        notes, missing = list(_NOTES), list(work.missing(needs))
-        for run in [run for need in needs for run in work.runs(need)]:
+        notes, missing = list(_NOTES), list[str]()
+        for run in work.runs(*self.needs()):
             directions = ModelDirections(work, run, _LOSSES)
             influences = ModelInfluences(work, run, directions)
             notes.append(directions.describe())
@@ -78,10 +77,11 @@ class Consistency(Artefact):
         numbers = {
             cycle: number.value / _OUT_OF
             for cycle in sorted({one["cycle"] for one in cells})
-            if (number := published.number(at=cycle, quantity="criterion")) and work.comparable
+            if (number := published.number(at=cycle, quantity="criterion"))
+            and work.level.comparable
         }
         near = order_by_distance(_agreements(cells), numbers)
-        rows = tuple(_row(one, published, comparable=work.comparable) for one in cells)
+        rows = tuple(_row(one, published, comparable=work.level.comparable) for one in cells)
         more = {"distances": [to_table(one) for one in near], "solvers": _solvers(cells)}
         return Findings(tuple(rows), tuple(dict.fromkeys(notes)), tuple(missing), more)
 

@@ -53,16 +53,14 @@ class FallingNorms(Artefact):
 
     def compute(self, work: Workspace, published: Published) -> Findings:
         """Count falling norms between any two cycles."""
-        needs = self.needs()
-        runs = [run for need in needs for run in work.runs(need)]
         cells: list[dict[str, Any]] = []
         with work.as_far_as_time_allows() as late:
-            for run in runs:
+            for run in work.runs(*self.needs()):
                 about = {"seed": run.seed, "method": run.strategy}
                 for cycle in range(run.cycles - 1):
                     cells += [{**cell, **about} for cell in _between(work, run, cycle)]
-        rows = _rows(cells, published, comparable=work.comparable)
-        return Findings(rows=rows, notes=_NOTES, missing=(*late, *work.missing(needs)))
+        rows = _rows(cells, published, comparable=work.level.comparable)
+        return Findings(rows=rows, notes=_NOTES, missing=tuple(late))
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return a table for each method's runs, loss and norm."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from steepest.report.numbers import signed
 from steepest.reproduce.artefact import Artefact, Findings, Need, artefact
 from steepest.reproduce.measured import row
-from steepest.reproduce.parts import Part, Row, TablePart, cell, signed
+from steepest.reproduce.parts import Part, Row, TablePart, cell
 from steepest.reproduce.protocol import TABLE_METHODS
 from steepest.reproduce.publication import Published
 from steepest.reproduce.retrain import train_on_choice
@@ -47,8 +48,7 @@ class Ablation(Artefact):
             "A class has in brackets how many test samples the paper has of it.",
         )
         late = f"{work.level.deeper} is not trained on the choice of {', '.join(untrained)} yet"
-        missing = (*work.missing(self.needs()), *([late] if untrained else []))
-        return Findings(tuple(rows), notes, missing)
+        return Findings(tuple(rows), notes, (late,) if untrained else ())
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return a table of the deeper model, and one of classes for each method."""
@@ -77,7 +77,7 @@ def _deeper(work: Workspace, published: Published, need: Need, untrained: list[s
             values[run.seed] = 100 * float(metrics["accuracy"])
         about = {"quantity": "deeper", "data": "cifar10", "method": strategy, "class": None}
         number = published.number(40, quantity="deeper", method=strategy)
-        rows.append(row(about, values, number, comparable=work.comparable))
+        rows.append(row(about, values, number, comparable=work.level.comparable))
     return rows
 
 
@@ -101,7 +101,7 @@ def _classes(work: Workspace, published: Published, need: Need) -> list[Row]:
                 "samples": None if count is None else int(count.value),
             }  # fmt: skip
             number = published.number(place, quantity="class", method=strategy)
-            rows.append(row(about, values, number, comparable=work.comparable))
+            rows.append(row(about, values, number, comparable=work.level.comparable))
     return rows
 
 
@@ -113,7 +113,7 @@ def _table(title: str, head: str, rows: list[Row]) -> TablePart:
             cell(r["sd"]),
             f"{r['n']} ({', '.join(map(str, r['seeds']))})" if r["n"] else "0",
             cell(r["paper"]),
-            signed(r["difference"]),
+            signed(r["difference"], 2),
         )
         for r in rows
     )

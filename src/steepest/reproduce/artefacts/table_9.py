@@ -64,7 +64,7 @@ class Time(Artefact):
             "Times are of the wall clock: runs that shared a device took longer for it.",
             "A first cycle that was taken over from another run counts with what it cost there.",
         )
-        return Findings(tuple(rows), notes, work.missing(self.needs()))
+        return Findings(tuple(rows), notes)
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return hours, and each method as a multiple of entropy-gradnorm."""
