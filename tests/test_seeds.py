@@ -26,6 +26,14 @@ def test_seeds_are_the_same_on_every_machine():
     assert derive(1, "shuffle", 2, 3) == 6410025890685604300
 
 
+def test_keyed_values_are_the_same_on_every_machine():
+    values = keyed_uniform(0, "ties", [0, "a.png"], columns=2)
+    assert values.tolist() == [
+        [0.3243715167702411, 0.770922346997499],
+        [0.6985959958258363, 0.9314677006441354],
+    ]
+
+
 @pytest.mark.parametrize("seed", [1.5, 3.0, None, "3", True, np.bool_(1), np.float64(1), [3]])
 def test_a_seed_that_is_no_whole_number_is_refused_wherever_one_is_drawn_by(seed):
     for use in (check_seed, lambda s: derive(s, "a"), lambda s: keyed_uniform(s, "a", [1])):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 from doc_pages import ROOT, name_of, read_anchors
 from doc_tables import TABLES, WITH_TABLES, marked_tables, with_tables
@@ -57,3 +60,24 @@ def test_every_strategy_has_a_page_that_says_what_users_ask(name):
     assert text.startswith(f"# {name}\n")
     options = STRATEGIES.get(name)().options()
     assert all(f"`{option}`" in text for option in options)
+
+
+def read_default(cell):
+    """Return the value that a cell of a page's table stands for."""
+    text = cell.strip().strip("`").replace(",", "")
+    if text in ("none", "–"):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_defaults_on_a_strategy_s_page_are_those_it_has(name):
+    text = (ROOT / f"docs/strategies/{name}.md").read_text(encoding="utf-8")
+    said = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", text, re.MULTILINE))
+    options = STRATEGIES.get(name)().options()
+    assert bool(said) == bool(options)
+    has = {option: None if options[option] == {} else options[option] for option in said}
+    assert {option: read_default(cell) for option, cell in said.items()} == has

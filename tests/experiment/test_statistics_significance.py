@@ -10,6 +10,7 @@ from scipy import stats
 
 from steepest.errors import InputError
 from steepest.experiment.significance import (
+    _NO_SPREAD,
     holm,
     paired_tests,
     penalty_matrix,
@@ -90,6 +91,18 @@ def test_the_same_difference_in_all_seeds_leaves_the_t_test_undefined():
     assert "without spread" in test.note
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_is_rounding_grows_with_the_differences(sign):
+    # A third of a million leaves its last digits behind when it is added and taken off again.
+    base = np.array([1e5, 2.1e6, 3.3e7])
+    test = paired_tests(base + sign * 1e6 / 3, base)
+    assert np.ptp(base + sign * 1e6 / 3 - base) > 1e-10
+    assert (test.t_p, test.note) == (None, _NO_SPREAD)
+    curves = np.stack([base] * 3, axis=1)
+    up = curves + np.array([0.0, 0.0, 1e6 / 3])
+    assert penalty_matrix({"up": up, "down": curves}).sum() == 0
+
+
 def test_unpaired_or_non_finite_values_are_refused():
     with pytest.raises(InputError, match="one pair per seed"):
         paired_tests([0.1, 0.2], [0.1])
@@ -154,7 +167,9 @@ def test_differences_without_spread_are_no_win():
 
 
 def test_penalty_matrix_needs_two_seeds_and_equal_shapes():
-    with pytest.raises(InputError, match="needs two"):
-        penalty_matrix({"a": [[0.1, 0.2]], "b": [[0.1, 0.2]]})
+    for alone in ([[0.1, 0.2]], [[0.1], [0.2]]):
+        with pytest.raises(InputError, match="needs two"):
+            penalty_matrix({"a": alone, "b": alone})
+    assert penalty_matrix({"a": [[0.1, 0.2]] * 2}).tolist() == [[0.0]]
     with pytest.raises(InputError, match="same seeds"):
         penalty_matrix({"a": [[0.1, 0.2]] * 2, "b": [[0.1, 0.2]] * 3})

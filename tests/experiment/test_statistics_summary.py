@@ -80,6 +80,17 @@ def test_labels_saved_average_the_seeds_that_reached_the_target():
     assert margin.labels_saved.reached == 2
 
 
+def test_labels_of_the_baseline_are_averaged_over_the_same_seeds():
+    curves = {
+        "random": [[0.5, 0.6, 0.7], [0.5, 0.9, 0.9]],
+        "margin": [[0.5, 0.7, 0.8], [0.5, 0.6, 0.7]],
+    }
+    saved = summarise(make_comparison(curves)).strategies[1].labels_saved
+    assert saved is not None
+    assert saved.values == (pytest.approx(20), None)
+    assert (saved.needed, saved.baseline_needed) == (pytest.approx(40), pytest.approx(60))
+
+
 def test_time_is_summed_over_a_run_and_memory_is_the_peak():
     margin = summarise(make_comparison()).strategies[1]
     assert margin.scoring_seconds is not None
@@ -87,6 +98,7 @@ def test_time_is_summed_over_a_run_and_memory_is_the_peak():
     assert margin.scoring_seconds.mean == pytest.approx(1.0)
     assert margin.training_seconds.mean == pytest.approx(6.0)
     assert margin.scoring_peak_bytes == 101
+    assert margin.auxiliary_seconds is None  # Nothing was measured, which is not 0 seconds.
 
 
 def test_contrasts_hold_all_strategies_against_random_with_holm_per_measure():
@@ -145,6 +157,21 @@ def test_penalty_averages_leave_out_the_diagonal():
     assert penalty.wins == (0.0, 1.0, 0.0)
     assert penalty.losses == (0.5, 0.0, 0.5)
     assert penalty.budgets == 2
+
+
+def test_a_win_of_the_penalty_matrix_is_one_at_five_percent():
+    base = np.full((3, 2), 0.5)
+    ahead = {
+        gap: base + np.array([[0, 0.1 - gap], [0, 0.1], [0, 0.1 + gap]]) for gap in (0.03, 0.048)
+    }
+    wins = []
+    for good in ahead.values():  # By the t-test, p is 0.029 and 0.069.
+        penalty = summarise(
+            make_comparison({"random": base.tolist(), "good": good.tolist()})
+        ).penalty
+        assert penalty is not None
+        wins.append((penalty.wins[1], penalty.alpha))
+    assert wins == [(1.0, 0.05), (0.0, 0.05)]
 
 
 def test_runs_at_other_budgets_are_refused():

@@ -188,6 +188,13 @@ def test_a_broken_chain_is_an_error_that_names_the_sample():
         check_bounds(terms)
 
 
+def test_a_chain_holds_but_for_rounding():
+    size = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
+    bound = torch.tensor([0.9995, 0.998, 0.0], dtype=torch.float64)
+    terms = BoundTerms(size, size, bound, None, 1.0, "l2", "entropy", "")
+    assert terms.holds().tolist() == [True, False, True]
+
+
 def test_results_are_written_as_plain_tables():
     model, examples = mlp(), rows(4)
     s = random_vector(gauss_newton(model, TASK, examples))

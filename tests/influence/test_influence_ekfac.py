@@ -151,6 +151,8 @@ def test_damping_by_default_is_a_tenth_of_the_mean_eigenvalue():
     found = fitted.solve(v)
     assert close(found.vector, fitted.solve(v, damping=tenth).vector)
     assert found.effective_damping == pytest.approx(tenth + 0.01)
+    lowest = float(fitted.factors[0].values.min()) + tenth + 0.01
+    assert found.smallest_eigenvalue == pytest.approx(lowest)
     assert "by layer" in found.note
     assert found.to_table()["residual"] is None
 

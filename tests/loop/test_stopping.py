@@ -64,7 +64,8 @@ def test_what_is_not_measured_cannot_stop_a_loop():
         loop_of().run(3, 4, until=Flat(0.1))
     with pytest.raises(UnknownNameError, match="accuracy"):
         Reached(0.9, "acuracy")(rounds_of(0.5, metric="accuracy"))
-    with pytest.raises(InputError, match="rounds must be at least 1"):
-        Flat(0.1, rounds=0)
+    for criterion in (Flat, Reached):
+        with pytest.raises(InputError, match="rounds must be at least 1"):
+            criterion(0.1, rounds=0)
     with pytest.raises(InputError, match="until must be a function"):
         loop_of(0.5).run(3, 4, until=0.9)

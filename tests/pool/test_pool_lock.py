@@ -41,9 +41,20 @@ def test_a_folder_is_named_and_not_the_file_in_it_that_is_locked(tmp_path):
 
 
 def test_the_end_of_a_with_block_lets_go_also_after_an_error(tmp_path):
-    with pytest.raises(KeyError), FileLock(tmp_path / "run"):
+    lock = FileLock(tmp_path / "run")  # kept, or garbage collection would let go of it
+    with pytest.raises(KeyError), lock:
         raise KeyError
+    assert not lock.held
     assert not held_elsewhere(tmp_path / "run")
+
+
+def test_letting_go_leaves_no_descriptor_open(tmp_path):
+    lock = FileLock(tmp_path / "run")
+    descriptor = lock._finalizer.peek()[2][0]
+    os.fstat(descriptor)
+    lock.release()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
 
 
 def test_garbage_collection_lets_go(tmp_path):

@@ -104,7 +104,9 @@ def test_wrong_arguments_are_refused_before_anything_changes(ids, labels, messag
         assert pool.counts()[State.UNLABELLED] == 3
 
 
-@pytest.mark.parametrize("change", [{"cycle": -1}, {"cycle": True}, {"cycle": "1"}, {"who": ""}])
+@pytest.mark.parametrize(
+    "change", [{"cycle": -1}, {"cycle": True}, {"cycle": "1"}, {"who": ""}, {"who": "\udcff"}]
+)
 def test_cycle_and_who_are_checked(change):
     pool = Pool.create(range(3))
     with pytest.raises(InputError, match=next(iter(change))):
@@ -155,6 +157,8 @@ def test_listings_are_in_pool_order_and_counts_add_up():
     assert pool.ids() == ["d", "a", "c", "b"]
     assert pool.labelled() == (["d", "b"], ["y", "x"])
     assert pool.ids(State.UNLABELLED) == ["a"]
+    assert pool.taken() == ["d", "c", "b"]
+    assert pool.dropped == 0
     assert pool.counts() == {"unlabelled": 1, "queried": 0, "labelled": 2, "skipped": 1}
     assert len(pool) == 4
     assert "a" in pool
@@ -206,5 +210,7 @@ def test_history_remembers_both_labels_of_a_relabelled_sample():
 def test_the_reason_of_a_skip_is_remembered():
     pool = Pool.create(range(2))
     pool.skip([1], cycle=0, who="ann", reason="too dark")
+    with pytest.raises(InputError, match=r"reason .* not valid Unicode"):
+        pool.skip([0], cycle=0, who="ann", reason="\udcff")
     assert pool.history(1)[0].reason == "too dark"
     assert pool.history(0) == []

@@ -141,10 +141,18 @@ def test_strategies_that_look_at_more_than_a_sample_have_no_shards(model, pool, 
         part_of(model, pool, "1/3", name)
 
 
+def test_files_of_scores_end_in_npz(model, pool, tmp_path):
+    scores = part_of(model, pool, "1/1")
+    for use in (scores.save, steepest.Scores.load):
+        with pytest.raises(InputError, match=r"c\.csv: scores are saved as \.npz"):
+            use(tmp_path / "c.csv")
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_no_file_of_scores_is_refused(tmp_path):
-    for name, content in (("a.npz", b"PK\x03\x04"), ("b.npz", b""), ("c.csv", b"")):
+    for name, content in (("a.npz", b"PK\x03\x04"), ("b.npz", b"")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError):
+        with pytest.raises(InputError, match=f"{name} holds no scores"):
             steepest.Scores.load(tmp_path / name)
     with pytest.raises(InputError, match=r"e\.npz cannot be read: No such file"):
         steepest.Scores.load(tmp_path / "e.npz")

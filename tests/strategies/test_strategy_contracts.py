@@ -12,8 +12,9 @@ from model_state import same, snapshot
 
 import steepest
 from steepest.errors import InputError, SteepestError, UnknownNameError
-from steepest.strategies import Scorer, Strategy, Support, create, names
+from steepest.strategies import Needs, Scorer, Strategy, Support, create, names
 from steepest.strategies.base import STRATEGIES
+from steepest.strategies.batch import Batch
 from steepest.tables import to_table
 
 pytestmark = [
@@ -24,6 +25,7 @@ pytestmark = [
 ALL = names()
 SCORERS = [name for name in ALL if issubclass(STRATEGIES.get(name), Scorer)]
 FREE = [i for i in range(SAMPLES) if i not in LABELLED]
+PARTS = {"features": Needs.FEATURES, "maps": Needs.MAPS, "draws": Needs.DRAWS}
 CHOICES = [
     (name, option)
     for name in ALL
@@ -40,6 +42,19 @@ def model():
 @pytest.fixture
 def pool():
     return make_pool()
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """What strategies ask of batches, by its name there."""
+    asked = set()
+
+    def look_up(batch, part):
+        asked.add(part)
+        return object.__getattribute__(batch, part)
+
+    monkeypatch.setattr(Batch, "__getattribute__", look_up)
+    return asked
 
 
 def scores(model, pool, name, **more):
@@ -77,8 +92,12 @@ class TestEveryStrategy:
         assert picks.strategy == name
         assert picks.candidates == len(FREE)
 
-    def test_the_same_seed_gives_the_same_choice(self, name, model, pool):
+    def test_the_same_seed_gives_the_same_choice_by_what_is_declared(
+        self, name, model, pool, looked_at
+    ):
         assert select(model, pool, 7, name, seed=3) == select(model, pool, 7, name, seed=3)
+        needs = create(name, QUICK.get(name, {})).needs_alone
+        assert looked_at & PARTS.keys() == {part for part, need in PARTS.items() if need in needs}
 
     @pytest.mark.parametrize("size", [1, 5, 100])
     def test_batch_size_changes_nothing(self, name, size, model, pool):

@@ -75,6 +75,14 @@ def test_two_classes_give_one_ranking():
     assert np.array_equal(orders[0], orders[2])
 
 
+def test_sure_predictions_in_single_precision_are_measured_in_double():
+    x = torch.tensor([[20.0, 0.0]])
+    rest = 1 / (1 + math.exp(20))
+    model = Passing().float()
+    assert score(model, x, "least-confidence") == pytest.approx(rest, rel=1e-6)
+    assert score(model, x, "margin") + 1 == pytest.approx(2 * rest, rel=1e-6)
+
+
 @pytest.mark.parametrize("name", ["entropy", "margin", "least-confidence"])
 def test_class_order_and_a_constant_leave_uncertainty_alone(name, points):
     plain = score(Passing(), points, name)
@@ -185,6 +193,17 @@ def test_probabilities_count_in_the_gradient_and_so_does_the_scale_of_the_last_l
 def test_tensor_sum_is_never_less_than_the_whole_norm(net, points):
     whole = score(net, points, "entropy-gradnorm")
     assert (score(net, points, "entropy-gradnorm", norm="tensor-sum") >= whole).all()
+
+
+def test_random_reads_no_sample():
+    class Unreadable(torch.utils.data.Dataset):
+        def __len__(self):
+            return 9
+
+        def __getitem__(self, i):
+            raise AssertionError
+
+    assert len(set(score(Passing(), Unreadable(), "random"))) == 9
 
 
 def test_random_is_uniform_and_ignores_the_global_state():

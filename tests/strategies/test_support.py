@@ -10,6 +10,8 @@ from torch import nn
 import steepest
 from steepest.errors import InputError
 from steepest.strategies import Support
+from steepest.strategies.batch import Batch, stack_features
+from steepest.strategies.feature_rows import finite_rows
 
 COUNT = 20
 POOL = torch.zeros(COUNT, 2)
@@ -44,12 +46,51 @@ def test_vectors_of_any_kind_are_the_same(model, as_row):
     assert choose(model, {i: as_row(row) for i, row in enumerate(ROWS)}) == wanted
 
 
+def test_given_features_ask_for_no_layer_of_the_model(model):
+    class Passing(nn.Module):
+        def forward(self, x):
+            return x
+
+    features = dict(enumerate(ROWS))
+    assert choose(Passing(), features) == choose(model, features)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (torch.float64, torch.float64),
+        (torch.float32, torch.float32),
+        (torch.bfloat16, torch.float32),
+    ],
+)
+def test_features_are_of_single_precision_at_least(given, kept):
+    assert finite_rows(ROWS.to(given), range(COUNT)).dtype == kept
+
+
 @pytest.mark.parametrize("strategy", BY_FEATURES)
 def test_single_numbers_are_vectors_of_one(model, strategy):
     numbers = {i: float(row[0]) for i, row in enumerate(ROWS)}
     assert choose(model, numbers, strategy) == choose(
         model, {i: [value] for i, value in numbers.items()}, strategy
     )
+
+
+@pytest.mark.parametrize("first", ["features", "maps"])
+def test_given_features_are_taken_whether_or_not_the_model_s_maps_are_too(first):
+    class Blocks(nn.Module):
+        block_layers, head_layers = ("block",), ("head",)
+
+        def __init__(self):
+            super().__init__()
+            self.block, self.head = nn.Conv2d(1, 2, 1), nn.Linear(2, 3)
+
+        def forward(self, x):
+            return self.head(self.block(x).mean((2, 3)))
+
+    batch = Batch([4, 7], torch.zeros(2, 1, 3, 3), model=Blocks(), features=dict(enumerate(ROWS)))
+    getattr(batch, first)
+    assert [list(block.shape) for block in batch.maps] == [[2, 2, 3, 3]]
+    assert torch.equal(batch.features, ROWS[[4, 7]])
 
 
 @pytest.mark.parametrize("first", [torch.int64, torch.float16])
@@ -67,6 +108,12 @@ def test_vectors_of_another_length_are_refused(model, odd, batch_size):
         features = {**dict(enumerate(ROWS)), sample: odd}
         with pytest.raises(InputError, match=r"numbers where|of shape|features and candidates"):
             choose(model, features, batch_size=batch_size)
+
+
+def test_the_first_vector_of_another_length_is_named():
+    given = {"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0], "d": [6.0, 7.0]}
+    with pytest.raises(InputError, match=r"sample 'c' are of shape \[1\], others of \[2\]"):
+        stack_features(given)
 
 
 def test_labelled_samples_need_as_many_features_as_candidates(model):

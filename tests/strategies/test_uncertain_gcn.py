@@ -118,6 +118,14 @@ def test_impossible_options_are_refused(options):
         create("uncertain-gcn", options)
 
 
+@pytest.mark.parametrize(
+    ("option", "least"),
+    [("margin", 0), ("hidden", 1), ("epochs", 0), ("dropout", 0), ("balance", 0)],
+)
+def test_the_least_of_an_option_is_allowed(option, least):
+    assert create("uncertain-gcn", {option: least}).options()[option] == least
+
+
 @pytest.mark.parametrize("name", ["core-gcn", "uncertain-gcn"])
 @pytest.mark.parametrize("seed", [1, 2, 6])
 def test_the_batch_size_does_not_reach_the_training(name, seed):

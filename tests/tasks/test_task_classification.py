@@ -112,6 +112,7 @@ def test_metrics_of_parts_that_do_not_match_are_refused(logits, targets, message
         ({"classes": 3, "class_weights": (1.0, 1.0)}, "2 class_weights for 3"),
         ({"classes": 2, "class_weights": (1.0, -1.0)}, "0 or above"),
         ({"classes": 2, "class_weights": (1.0, math.nan)}, "finite"),
+        ({"classes": 2, "class_weights": (1.0, math.inf)}, "finite"),
         ({"classes": 2, "class_weights": (0.0, 0.0)}, "not all 0"),
     ],
 )

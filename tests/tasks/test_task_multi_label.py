@@ -91,6 +91,22 @@ def test_labels_of_a_pool_become_rows():
         MultiLabel(3).metrics([])
 
 
+def test_the_loss_is_the_mean_over_what_is_known(logits):
+    targets = torch.tensor([[1, 255, 255], [255, 0, 1], [255, 255, 255], [0, 0, 1], [1, 1, 255]])
+    each = functional.binary_cross_entropy_with_logits(
+        logits, (targets == 1).double(), reduction="none"
+    )
+    by_hand = [
+        e[t != 255].sum() / max(1, (t != 255).sum()) for e, t in zip(each, targets, strict=True)
+    ]
+    assert torch.allclose(MultiLabel(3).training_loss(logits, targets), torch.stack(by_hand))
+
+
+def test_a_class_is_predicted_if_it_is_more_likely_than_not():
+    logits = torch.tensor([[-0.1, 0.0, 0.1]])
+    assert MultiLabel(3).predictions(logits).tolist() == [[False, False, True]]
+
+
 def test_what_nobody_knows_of_a_sample_counts_nowhere(logits):
     task, partly = MultiLabel(3), TRUTH.to(torch.uint8)
     assert torch.equal(task.training_loss(logits, partly), task.training_loss(logits, TRUTH))

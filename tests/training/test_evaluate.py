@@ -10,6 +10,7 @@ from steepest.errors import InputError, NonFiniteError
 from steepest.models import build, fingerprint
 from steepest.seeds import generator
 from steepest.training import normalise, predict_logits
+from steepest.training.evaluate import samples_at_once
 
 SCALE: dict[str, Any] = {"mean": (0.5,), "std": (0.25,), "device": torch.device("cpu")}
 
@@ -28,6 +29,14 @@ def test_logits_are_those_of_eval_mode_for_any_batch_size(images):
         assert torch.allclose(logits, wanted, atol=1e-5)
         assert logits.dtype == torch.float32
         assert not logits.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [((), 512), ((32, 32), 512), ((64, 64), 128), ((16, 64, 64), 8), ((999,) * 2, 1)],
+)
+def test_large_samples_are_looked_at_few_at_a_time(shape, most):
+    assert samples_at_once((10_000, 3, *shape), SCALE["device"]) == most
 
 
 def test_the_model_is_left_as_it_was_found(images):

@@ -168,8 +168,6 @@ def _signed_rank_p(differences: Floats) -> float:
     # Equal steps of a metric differ in their last bits once subtracted; ranks must not see it.
     sizes = np.round(differences, 12)
     sizes = sizes[sizes != 0]
-    if sizes.size == 0:
-        return 1.0
     doubled = np.rint(2 * stats.rankdata(np.abs(sizes))).astype(np.int64)
     ways = np.zeros(int(doubled.sum()) + 1)
     ways[0] = 1.0

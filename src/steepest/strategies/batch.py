@@ -137,7 +137,8 @@ class Batch:
     def _extract(self, *, maps: bool) -> None:
         found = extract_features(self.model, self.inputs, maps=maps, penultimate=self._penultimate)
         self._keep(found.logits)
-        self._features = found.penultimate
+        if not self._own_features:
+            self._features = found.penultimate
         self._maps = found.maps if maps else None
 
     def _look_up(self) -> Tensor:

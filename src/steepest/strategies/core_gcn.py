@@ -26,7 +26,7 @@ class CoreGCN(GraphTraining):
 
     def choose(self, pool: PoolView, k: int) -> Choice:
         """Return k samples, the farthest first."""
-        nodes: Nodes = pool.prepared or self.prepare(pool)
+        nodes: Nodes = pool.prepared
         places = torch.cat([nodes.hidden, nodes.logits[:, None]], dim=1)
         picks = k_centre(places[: len(pool)], k, centres=places[len(pool) :])
         return Choice(picks.positions, picks.distances)

@@ -35,7 +35,7 @@ class UncertainGCN(GraphTraining):
 
     def choose(self, pool: PoolView, k: int) -> Choice:
         """Return the k samples nearest the margin."""
-        nodes: Nodes = pool.prepared or self.prepare(pool)
+        nodes: Nodes = pool.prepared
         shares = nodes.logits[: len(pool)].double().sigmoid()
         values = -(shares - self.margin).abs().cpu().numpy()
         best = top_k(values, pool.ids, k, pool.seed)

@@ -98,7 +98,7 @@ class MultiLabel(Task):
         rows = known.any(1)
         return {
             "mean_average_precision": sum(present) / len(present),
-            "micro_f1": 2 * hits / claims if claims else 1.0,
+            "micro_f1": 2 * hits / claims,
             "exact_match": (said == truth).all(1)[rows].double().mean().item(),
             "loss": self.training_loss(logits, targets)[rows].mean().item(),
             "per_class_average_precision": list(precisions),

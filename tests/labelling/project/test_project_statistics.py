@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 from small_project import Clock, make_names, open_project
 
 from steepest.errors import InputError
 from steepest.labelling.project import statistics
 from steepest.labelling.project.statistics.curve import CurvePoint
 from steepest.labelling.project.statistics.doubling import paired_interval
-from steepest.labelling.project.statistics.forecast import fit_power_law
+from steepest.labelling.project.statistics.forecast import _POWERS, fit_power_law
 from steepest.labelling.project.statistics.people import cohen_kappa, fleiss_kappa
 
 
@@ -97,6 +98,22 @@ def test_the_fit_finds_the_parameters_of_exact_curves():
     assert a == pytest.approx([1.5, 3.0], rel=0.05)
     assert b == pytest.approx([0.5, 0.9], abs=0.01)
     assert c == pytest.approx([0.0, 0.1], abs=2e-3)
+
+
+def test_the_fit_is_the_best_that_is_not_below_zero():
+    labels, random = np.array(LABELS, dtype=float), np.random.default_rng(0)
+    # The last one falls faster than any power that is tried: without a bound, to below 0.
+    errors = np.vstack([random.uniform(0.05, 0.4, (5, 6)), 500 * labels**-2])
+    weights = random.uniform(10, 100, 6)
+    roots = np.sqrt(weights / weights.sum())
+    for curve, a, b, c in zip(errors, *fit_power_law(labels, errors, weights), strict=True):
+        fits = [
+            nnls(np.stack([labels**-power, np.ones(6)], 1) * roots[:, None], curve * roots)[1]
+            for power in _POWERS
+        ]
+        misses = np.linalg.norm((a * labels**-b + c - curve) * roots)
+        assert misses == pytest.approx(min(fits), rel=1e-9)
+        assert min(a, c) >= 0
 
 
 def test_intervals_are_wilsons():
@@ -210,6 +227,21 @@ def test_confident_disagreement_before_the_label_is_suspicious(project):
     assert statistics.suspicious(project, limit=0) == []
 
 
+def test_where_several_classes_are_allowed_the_least_likely_one_is_doubted(tmp_path):
+    photos = make_names(tmp_path / "photos", 4)
+    with open_project(photos, multi_label=True) as project:
+        pick(project, "red-000.png", "[0.9, 0.8, 0.1]", "margin", 1)
+        pick(project, "green-001.png", "[0.4, 0.6, 0.1]", "margin", 2)
+        pick(project, "blue-002.png", "[0.1, 0.2, 0.3]", "margin", 3)
+        for sample in ("red-000.png", "green-001.png", "blue-002.png"):
+            project.queue.answer("ann", sample, [sample.split("-")[0]])
+        red, blue = statistics.suspicious(project)
+    assert (red.sample, red.labels, red.predicted) == ("red-000.png", ("red",), ("red", "green"))
+    assert (red.label_probability, red.probability) == pytest.approx((0.2, 0.8))
+    assert (blue.sample, blue.predicted) == ("blue-002.png", ())
+    assert (blue.label_probability, blue.probability) == pytest.approx((0.3, 0.7))
+
+
 def test_what_somebody_else_looked_at_again_is_not_suspicious_any_more(project):
     pick(project, "red-000.png", "[0.05, 0.05, 0.9]", "margin", 1)
     project.queue.answer("ann", "red-000.png", ["red"])
@@ -256,9 +288,11 @@ def test_a_doubling_is_judged_by_what_both_models_were_tested_on(tmp_path):
         assert (found.labels_before, found.labels, found.tested) == (20, 41, 11)
         assert (found.better, found.worse, found.gain) == (5, 1, 4 / 11)
         assert found.low < 0 < found.gain < found.high
-        with project.store.writing() as connection:
-            connection.execute("DELETE FROM opinions WHERE image IN (?, ?)", numbers[:2])
-        assert statistics.last_doubling(project) is None
+        for number, tested in ((numbers[0], 10), (numbers[1], None)):
+            with project.store.writing() as connection:
+                connection.execute("DELETE FROM opinions WHERE image = ?", (number,))
+            found = statistics.last_doubling(project)
+            assert (None if found is None else found.tested) == tested
 
 
 def test_intervals_of_paired_shares_are_those_of_agresti_and_min():

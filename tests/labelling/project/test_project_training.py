@@ -52,9 +52,9 @@ def test_without_labels_a_spread_of_all_kinds_is_picked(photos):
         assert [pick.rank for pick in picks] == list(range(1, 13))
         chosen = [pick.sample for pick in picks if pick.strategy == "spread"]
         assert {truth(sample) for sample in chosen[:4]} == set(CLASSES)
-        tests = {pick.sample for pick in picks if pick.strategy == "validation"}
-        assert tests
-        assert tests <= held_out(project)
+        tests = {pick.sample: pick.rank for pick in picks if pick.strategy == "validation"}
+        assert list(tests.values()) == [5, 10]  # One of five, as validation_share says.
+        assert tests.keys() <= held_out(project)
         assert not set(chosen) & held_out(project)
         assert project.trainer.state().last.version is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -135,10 +136,27 @@ def test_the_nearest_reading_is_found_afterwards_among_all(cells):
     found = order_by_distance(cells, {0: 0.9})
     assert len(found) == len(cells)
     assert [one.distance for one in found] == sorted(one.distance for one in found)
-    best = max(cell.overlap for cell in cells) / 10
-    assert best <= 0.9 or found[0].distance <= abs(best - 0.9)
+    assert found[0].distance == min(abs(cell.overlap / 10 - 0.9) for cell in cells)
     assert all(one.nearest == (one.distance == found[0].distance) for one in found)
     assert "λ" in found[0].reading.describe()
+
+
+def test_a_reading_is_as_far_away_as_its_cycles_are_on_average(cells):
+    near, far = cells[0], cells[-1]
+    made = [
+        replace(far, cycle=0, overlap=9, sound=True),
+        replace(near, cycle=0, overlap=4, sound=True),
+        replace(near, cycle=1, overlap=8, sound=False),
+        replace(near, cycle=2, overlap=0, sound=True),
+    ]
+    found = order_by_distance(made, {0: 0.5, 1: 1.0})
+    assert [one.reading for one in found] == [near.reading, far.reading]
+    numbers = [(one.share, one.published, one.distance) for one in found]
+    assert numbers == [pytest.approx((0.6, 0.75, 0.15)), pytest.approx((0.9, 0.5, 0.4))]
+    assert [(one.cycles, one.sound, one.nearest) for one in found] == [
+        (2, False, True),
+        (1, True, False),
+    ]
 
 
 def test_cycles_that_were_not_published_are_not_compared(cells):

@@ -120,6 +120,17 @@ def test_influences_of_zero_do_not_break_the_numbers(scene):
     json.dumps(to_table(chain), allow_nan=False)
 
 
+def test_a_sample_without_a_gradient_bounds_nothing(scene):
+    *_, targets, (after, before) = scene
+    values, norms = targets[0].values.copy(), after["entropy", "l2"].copy()
+    values[3] = norms[3] = 0
+    chain = chain_of_bounds(
+        Targets(targets[0].direction, values), norms, before["entropy", "l2"], cycle=0, norm="l2"
+    )
+    assert chain.worst_share <= 1 + 1e-12
+    assert chain.broken == 0
+
+
 def test_a_system_without_a_solution_and_other_samples_are_refused(scene):
     *_, targets, (after, before) = scene
     norms = after["entropy", "l2"], before["entropy", "l2"]

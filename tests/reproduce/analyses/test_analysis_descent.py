@@ -9,7 +9,8 @@ import torch
 
 from steepest.errors import InputError
 from steepest.reproduce.analyses import study_descent
-from steepest.reproduce.analyses.descent import LogisticProblem, make_problem
+from steepest.reproduce.analyses.descent import LogisticProblem, _take_steps, make_problem
+from steepest.seeds import generator
 from steepest.tables import to_table
 
 
@@ -21,10 +22,13 @@ def study():
 def test_the_gradient_is_that_of_the_loss():
     problem = make_problem("plane", points=9, dimensions=3, mu=0.2)
     w = torch.tensor([0.3, -1.0, 0.5], dtype=torch.float64, requires_grad=True)
-    margins = problem.y * (problem.x @ w)
-    loss = torch.nn.functional.softplus(-margins).mean() + 0.1 * w.square().sum()
-    loss.backward()
+    losses_of(problem, w).mean().backward()
     torch.testing.assert_close(problem.gradient(w.detach()), w.grad)
+
+
+def losses_of(problem, w):
+    margins = problem.y * (problem.x @ w)
+    return torch.nn.functional.softplus(-margins) + problem.mu / 2 * w.square().sum()
 
 
 @pytest.mark.parametrize("kind", ["plane", "balanced"])
@@ -65,6 +69,25 @@ def test_single_samples_norms_grow_while_that_of_the_mean_falls(study):
     rows = [row for row in study.rows if row.kind == "plane" and row.of_stated <= 1]
     assert rows
     assert all(row.grown == 0 and row.samples_grown > 0 for row in rows)
+
+
+def test_what_a_step_does_is_counted_by_start_and_by_sample():
+    problem = make_problem("plane", points=9, dimensions=3)
+    starts = torch.randn(5, 3, generator=generator(0, "starts"), dtype=torch.float64)
+    found = _take_steps("plane", problem, starts, eta=9.0)
+    ratios, grown = [], []
+    for w in starts:
+        before = torch.autograd.functional.jacobian(lambda at: losses_of(problem, at), w)
+        after = torch.autograd.functional.jacobian(
+            lambda at: losses_of(problem, at), w - 9.0 * before.mean(0)
+        )
+        ratios.append(float(after.mean(0).norm() / before.mean(0).norm()))
+        grown += (after.norm(dim=1) > before.norm(dim=1)).tolist()
+    assert (found.starts, found.grown) == (5, sum(ratio > 1 for ratio in ratios))
+    assert (found.worst, found.median) == pytest.approx((max(ratios), sorted(ratios)[2]))
+    assert found.samples_grown == pytest.approx(sum(grown) / 45)
+    assert 0 < found.grown < 5
+    assert found.samples_grown != pytest.approx(0.5, abs=0.05)
 
 
 def test_the_study_is_repeatable_and_ready_for_json(study):

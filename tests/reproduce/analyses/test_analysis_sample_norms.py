@@ -8,7 +8,7 @@ from analysis_nets import CLASSES, TASK, net, part, points
 from torch import nn
 
 from steepest import gradient_norms
-from steepest.errors import InputError, UnknownNameError
+from steepest.errors import InputError, NonFiniteError, UnknownNameError
 from steepest.influence import Examples
 from steepest.reproduce.analyses import sample_norms
 
@@ -21,8 +21,18 @@ def test_norms_are_those_of_the_public_function():
     for norm in ("l2", "tensor-sum"):
         entropy = gradient_norms(model, some.inputs, "entropy", norm=norm)
         true = gradient_norms(model, some.inputs, "cross-entropy", targets=some.targets, norm=norm)
+        expected = gradient_norms(model, some.inputs, "expected", norm=norm)
         torch.testing.assert_close(torch.from_numpy(found["entropy", norm]), entropy)
+        torch.testing.assert_close(torch.from_numpy(found["expected", norm]), expected)
         torch.testing.assert_close(torch.from_numpy(found["true-label", norm]), true)
+
+
+def test_one_norm_that_is_not_finite_is_refused():
+    model, some = nn.Linear(4, CLASSES).double(), points(5)
+    some.inputs[3] = 1e200  # Its square is infinite.
+    some.targets[3] = model(some.inputs[3]).argmin()
+    with pytest.raises(NonFiniteError, match="the loss 'true-label' is NaN or infinite"):
+        sample_norms(model, TASK, some, ["true-label"])
 
 
 def test_norms_do_not_depend_on_the_batch_size():

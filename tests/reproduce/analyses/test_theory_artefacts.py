@@ -40,11 +40,9 @@ class TinyWorkspace(Workspace):
 
     tiny: dict[str, FinishedRun]
 
-    def runs(self, need):
-        return tuple(self.tiny[name] for name in need.strategies if name in self.tiny)
-
-    def missing(self, needs):
-        return ()
+    def runs(self, *needs):
+        names = [name for need in needs for name in need.strategies]
+        return tuple(self.tiny[name] for name in names if name in self.tiny)
 
 
 def smaller(table):
