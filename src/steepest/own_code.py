@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import traceback
 from abc import ABC
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from steepest.errors import InputError, in_one_line
+from steepest.errors import InputError, SteepestError, in_one_line
 
 T = TypeVar("T", bound=ABC)
 
@@ -67,6 +68,31 @@ def import_own_class(kind: str, name: str, base: type[T], said: str) -> type[T]:
         lacking = " and ".join(sorted(found.__abstractmethods__))
         raise InputError(f"{kind} {name!r} has no {lacking}: implement it")
     return found
+
+
+@contextmanager
+def own_failures_told(kind: str, name: str) -> Iterator[None]:
+    """Tell an error in the user's own code in one line, with its place in their file.
+
+    Args:
+        kind: What it is, in the words of an error message.
+        name: ``package.module:name``; what goes by a plain name is ours, and keeps its traceback.
+
+    Raises:
+        InputError: In place of an error that came out of that module and is none of ours.
+    """
+    try:
+        yield
+    except SteepestError:
+        raise
+    except Exception as error:
+        module = sys.modules.get(name.partition(":")[0]) if ":" in name else None
+        file = getattr(module, "__file__", None)
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+        if file is None or not lines:
+            raise
+        place = f"{Path(file).name}, line {lines[-1]}"
+        raise InputError(f"{kind} {name!r} failed: {in_one_line(error)} ({place})") from error
 
 
 _FOLDERS: dict[str, None] = {}

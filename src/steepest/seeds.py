@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -108,6 +110,18 @@ def keyed_uniform(
     bits = _mix(rows[:, None] + steps[None, :])
     uniform: npt.NDArray[np.float64] = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return uniform
+
+
+@contextmanager
+def draws_put_back() -> Iterator[None]:
+    """Leave the global generators as they were: other people's data sets draw from them."""
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - it is not ours
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

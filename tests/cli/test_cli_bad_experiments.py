@@ -16,7 +16,14 @@ COMPARE = ["compare", "tiny.toml", "--out", "new", "--strategies"]
 BAD_EXPERIMENTS = {
     "unknown preset": (["run", "digitz", "--out", "new"], "did you mean 'digits'"),
     "missing configuration": (["run", "no.toml", "--out", "new"], r"no\.toml cannot be read"),
-    "folder as configuration": (["run", "folder", "--out", "new"], "cannot be read"),
+    "folder as configuration": (
+        ["run", "folder", "--out", "new"],
+        "cannot be read as a configuration: name a preset.* data.name=folder .*path=folder",
+    ),
+    "data as configuration": (
+        [*COMPARE[:1], "rows.npz", *COMPARE[2:], "margin"],
+        "cannot be read as a configuration: name a preset.* data.name=npz .*path=rows.npz",
+    ),
     "not TOML": (["run", "broken.toml", "--out", "new"], "not valid TOML"),
     "not text": (["run", "binary.toml", "--out", "new"], "not text"),
     "unknown key": (["run", "key.toml", "--out", "new"], "did you mean 'epochs'"),
@@ -88,6 +95,7 @@ def test_bad_experiments_get_one_line_and_leave_nothing(case, workshop, capsys):
     (workshop / "folder" / "notes.txt").write_text(OLD)
     (workshop / "broken.toml").write_text("name = \n")
     (workshop / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    (workshop / "rows.npz").write_bytes(b"PK\x03\x04\xff")
     (workshop / "key.toml").write_text(TINY.replace("epochs", "epoch"))
     (workshop / "type.toml").write_text(TINY.replace("epochs = 2", 'epochs = "two"'))
     (workshop / "short.toml").write_text('[data]\nname = "digits"\n[model]\nname = "small-cnn"\n')

@@ -195,6 +195,53 @@ def test_a_folder_without_images_begins_nothing(served, tmp_path, capsys):
     assert served == {}
 
 
+def test_a_folder_of_links_or_of_other_files_is_told_what_is_in_it(
+    served, photos, tmp_path, capsys
+):
+    (tmp_path / "links").mkdir()
+    for number, photo in enumerate(sorted(photos.iterdir())):
+        (tmp_path / "links" / f"{number}.png").symlink_to(photo)
+    said = refusal(capsys, tmp_path / "links", "--classes", "cat,dog")
+    assert "links that lead elsewhere" in said
+    assert "3.png" in said
+    assert "name the folder" in said
+    (tmp_path / "phone").mkdir()
+    (tmp_path / "phone" / "a.heic").touch()
+    said = refusal(capsys, tmp_path / "phone", "--classes", "cat,dog")
+    assert "1 .heic): convert them" in said
+    assert "is a file" in refusal(capsys, tmp_path / "phone" / "a.heic", "--classes", "cat,dog")
+    assert served == {}
+
+
+def test_what_is_left_out_and_the_classes_are_named_at_every_start(
+    served, photos, tmp_path, capsys
+):
+    (photos / "odd\nname.png").symlink_to(tmp_path)
+    words = ["label", str(photos), "--port", "0"]
+    assert main([*words, "--classes", "cat,dgo"]) == 0
+    assert main([*words, "--classes", "dog"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("no plain files: 'odd\\nname.png'\n") == 2
+    assert "classes: cat, dgo\n" in said
+    assert "classes: cat, dgo, dog\n" in said
+    assert main([*words, "--classes", ",".join(f"class {n}" for n in range(40))]) == 0
+    assert "classes: 43\n" in capsys.readouterr().out
+
+
+def test_a_model_of_ones_own_is_imported_before_anybody_labels(
+    served, photos, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    start = (photos, "--classes", "cat,dog", "--model")
+    assert "cannot be imported" in refusal(capsys, *start, "labels_nowhere:net")
+    Path("labels_here.py").write_text("def net(classes, width=3):\n    raise SystemExit\n")
+    assert "no function or class 'nte'" in refusal(capsys, *start, "labels_here:nte")
+    wrong = refusal(capsys, *start, "labels_here:net", "--set", "model_options.widht=4")
+    assert "did you mean 'width'" in wrong
+    assert not (photos / ".steepest").exists()
+    assert main(["label", *map(str, start), "labels_here:net", "--no-browser"]) == 0
+
+
 def test_classes_may_stand_in_a_file_one_per_line(served, photos, tmp_path, capsys):
     (tmp_path / "classes.txt").write_text("cup, blue\n\n dog\n", encoding="utf-8")
     assert main(["label", str(photos), "--port", "0", "--classes", f"@{tmp_path}/classes.txt"]) == 0

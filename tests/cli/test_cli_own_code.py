@@ -33,6 +33,11 @@ class Gini(Scorer):
 
 class Größe(Gini):
     pass
+
+
+class Torn(Gini):
+    def score(self, batch):
+        return {}["entropy"]
 '''
 
 LOADED = """
@@ -89,6 +94,20 @@ def test_a_strategy_of_the_current_folder_chooses_with_its_options(own, capsys):
     assert picks_of(own).options == {"temperature": 2.5}
     told = run_here(capsys, *select_args(strategy="shell_ways:Gini", more=["--option", "heat=2"]))
     assert_one_line(told, "unknown key in strategy 'shell_ways:Gini' 'heat'")
+
+
+def test_an_error_in_it_is_one_line_that_names_its_place(own, capsys):
+    line = WAYS.splitlines().index('        return {}["entropy"]') + 1
+    place = (
+        rf"strategy 'shell_ways:Torn' failed: KeyError: 'entropy' \(shell_ways.py, line {line}\)"
+    )
+    assert_one_line(run_here(capsys, *select_args(strategy="shell_ways:Torn")), place)
+    shard = ["--shard", "1/1", "--out", "part.npz"]
+    told = run_here(capsys, *select_args(strategy="shell_ways:Torn", more=shard))
+    assert_one_line(told, place)
+    argv = ["compare", "tiny.toml", "--strategies", "shell_ways:Torn", "--seeds", "1", "--quiet"]
+    assert_one_line(run_here(capsys, *argv, "--out", "all"), place)
+    assert not (own / "all").exists()
 
 
 @pytest.mark.usefixtures("same_process")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
-from shell import run_here
+from shell import assert_one_line, run_here
 
+from steepest.cli.examples import EXAMPLES
 from steepest.cli.main import COMMANDS, _parser, main
 
 REPORT = """
@@ -46,12 +47,6 @@ def test_only_the_chosen_command_is_imported():
     assert start("report", "--help") == "0 [] ['report']"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_says_what_the_file_of_a_command_says(name):
-    command = importlib.import_module(f"steepest.cli.{name.replace('-', '_')}")
-    assert (name, COMMANDS[name]) == (command.NAME, command.HELP)
-
-
 def test_a_chosen_command_reads_its_own_arguments_and_the_others_are_bare():
     words = ["strategies", "badge"]
     assert _parser("strategies").parse_args(words).strategy == "badge"
@@ -67,6 +62,16 @@ def test_every_command_is_in_the_help_and_has_one_of_its_own(name, capsys):
     assert told.code == 0
     assert told.out.startswith(f"usage: steepest {name} ")
     assert len(told.out.splitlines()) > 5
+    for example in EXAMPLES[name]:
+        assert f"\n  {example}\n" in told.out
+        assert _parser(name).parse_args(shlex.split(example)[1:]).execute
+
+
+def test_an_unknown_option_is_one_line_that_leads_to_the_help_of_its_command(capsys):
+    told = run_here(capsys, "report", "out", "--basline", "margin")
+    assert_one_line(told, "--basline margin; `steepest report --help` shows")
+    told = run_here(capsys, "data", "list", "--every one")
+    assert_one_line(told, "'--every one'; `steepest data --help` shows")
 
 
 def test_a_stream_that_is_closed_leads_nowhere_and_stops_nothing(monkeypatch, tmp_path):

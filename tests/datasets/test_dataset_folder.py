@@ -147,6 +147,10 @@ def test_missing_and_empty_folders_are_said(tmp_path):
         ImageFolder(tmp_path / "absent")
     with pytest.raises(DataError, match=r"no images in it$"):
         ImageFolder(tmp_path)
+    (tmp_path / "pool.npy").touch()
+    with pytest.raises(DataError, match=r"pool\.npy: is a file, and no folder of images"):
+        ImageFolder(tmp_path / "pool.npy")
+    (tmp_path / "pool.npy").unlink()
     (tmp_path / "bad.png").write_bytes(b"nonsense")
     with pytest.raises(DataError, match=r"1 could not be read, such as bad\.png: not an image"):
         ImageFolder(tmp_path)

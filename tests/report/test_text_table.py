@@ -81,6 +81,7 @@ def test_numbers_say_what_is_missing():
     assert numbers.saved(LabelsSaved(-0.4, 1, (-0.4,))) == "0 (1/1)"
     assert numbers.p_value(0.0004) == "< 0.001"
     assert numbers.signed(-0.25) == f"{numbers.MINUS}0.250"
+    assert [numbers.signed(0.5, 2), numbers.signed(None)] == ["+0.50", "–"]
 
 
 def test_labels_saved_are_a_dash_where_a_seed_never_reached_the_target():

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, TensorDataset
 
 import steepest
-from steepest.errors import NonFiniteError, SteepestError
+from steepest.errors import InputError, NonFiniteError, SteepestError
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
 
@@ -51,6 +51,13 @@ class Holes(Dataset):
         return None if i == 2 else self.x[i]
 
 
+class Torn(Holes):
+    def __getitem__(self, i):
+        if i == 2:
+            raise OSError(5, "Input/output error", "scans/2.png")
+        return self.x[i]
+
+
 def without_holes(items):
     return torch.stack([item for item in items if item is not None])
 
@@ -88,6 +95,12 @@ def test_a_collation_that_drops_samples_misnames_nobody(model, x):
         return
     whole = scores_by_id(steepest.score(model, x, progress=False))
     assert {i: pytest.approx(whole[i], rel=1e-5) for i in found} == found
+
+
+def test_a_file_that_cannot_be_read_is_no_matter_of_shapes(model, x):
+    with pytest.raises(InputError, match=r"'scans/2\.png'\): look at that file") as caught:
+        steepest.select(model, Torn(x), 4, progress=False)
+    assert "shape" not in str(caught.value)
 
 
 @pytest.mark.parametrize("count", [10, 30])

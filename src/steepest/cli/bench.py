@@ -12,9 +12,6 @@ from steepest.cli import (
     bench_training,
 )
 
-NAME = "bench"
-HELP = "measure speed, memory and precision beside alternatives"
-
 _BENCHES = (bench_gradnorm, bench_precision, bench_training, bench_strategies, bench_cycle)
 
 

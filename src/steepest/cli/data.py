@@ -6,9 +6,6 @@ import argparse
 
 from steepest.cli import data_check, data_get, data_list
 
-NAME = "data"
-HELP = "list, download and check data sets"
-
 _ACTIONS = (data_list, data_get, data_check)
 
 

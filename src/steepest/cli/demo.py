@@ -10,9 +10,6 @@ from steepest.cli.outcome import show_outcome
 from steepest.experiment import compare, load_config
 from steepest.progress import show_progress
 
-NAME = "demo"
-HELP = "a first useful result in a minute, from data inside the package"
-
 STRATEGIES = ("entropy-gradnorm", "margin", "random")
 SEEDS = (0, 1, 2)
 
@@ -42,4 +39,8 @@ def execute(arguments: argparse.Namespace) -> int:
         command="steepest demo",
     )
     show_outcome(arguments.out)
+    print(
+        "Next: `steepest label DIR --classes A,B` labels images of your own; `steepest select "
+        "--help` and `steepest compare --help` begin with a model or data of yours."
+    )
     return 0

@@ -10,9 +10,6 @@ from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, SERVER, LoopFolder
 from steepest.labelling.exchange.ingest import FORMATS, Ingested, ingest
 
-NAME = "ingest"
-HELP = "take in labels from a file"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""

@@ -21,12 +21,9 @@ from steepest.errors import InputError
 if TYPE_CHECKING:
     from steepest.labelling.project import Project, Settings
 
-NAME = "label"
-HELP = "label a folder of images on a local page"
-
 _LOOPBACK = "127.0.0.1"
 _UNSET = "none"
-_MOST_KINDS = 5
+_MOST_CLASSES = 30
 _PARTS = ("fastapi", "jinja2", "python_multipart", "uvicorn")
 
 
@@ -155,7 +152,8 @@ def execute(arguments: argparse.Namespace) -> int:
     place = arguments.project or arguments.photos / ".steepest"
     settings = _settings_of(arguments, place)
     if not arguments.photos.is_dir():
-        raise InputError(f"{arguments.photos}: no such folder")
+        what = "is a file; name its folder" if arguments.photos.exists() else "no such folder"
+        raise InputError(f"{arguments.photos}: {what}")
     _check_beginning(arguments.photos, place, classes, settings)
     with (
         listen(host, arguments.port) as listener,
@@ -232,13 +230,14 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
 
 def _check_beginning(photos: Path, place: Path, classes: Sequence[str], settings: Settings) -> None:
     """Refuse what cannot be begun before a project is made: what it is begun with stays."""
+    from steepest.labelling.project.beside import why_no_samples
     from steepest.labelling.project.listing import has_samples
     from steepest.labelling.project.store import FILE_NAME
 
     if not (place / FILE_NAME).is_file():
         _check_classes(classes, settings)
         if not has_samples(photos, place):
-            raise InputError(f"{photos}: no images in there")
+            raise InputError(f"{photos}: {why_no_samples(photos, place)}")
 
 
 def _check_classes(names: Sequence[str], settings: Settings) -> None:
@@ -251,20 +250,24 @@ def _check_classes(names: Sequence[str], settings: Settings) -> None:
 
 def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     """Take in first labels, and refuse a project with nothing to choose from."""
+    from steepest.labelling.project.beside import say_others, say_refused, why_no_samples
+
     _check_classes(project.classes(), project.settings)
     if not project.scan.total:
-        raise InputError(f"{arguments.photos}: no images in there")
+        why = why_no_samples(arguments.photos, project.folder)
+        raise InputError(f"{arguments.photos}: {why}")
     found, gone = project.scan, project.progress().missing
-    refused = f", {found.refused} left out" if found.refused else ""
     missing = f", {counted(gone, 'known one is', 'known ones are')} gone" if gone else ""
-    print(f"{counted(found.total, 'image')} in {arguments.photos}{refused}{missing}")
+    print(f"{counted(found.total, 'image')} in {arguments.photos}{missing}")
+    if found.refused:
+        some = say_refused(found.refused)
+        print(f"left out, being links that lead elsewhere or no plain files: {some}")
     if found.others:
         # Photos of some telephones cannot be shown; who has them must not miss them in the end.
-        kinds = ", ".join(
-            f"{n} {kind or 'without ending'}" for kind, n in found.others[:_MOST_KINDS]
-        )
-        more = ", …" if len(found.others) > _MOST_KINDS else ""
-        print(f"other files, passed over: {kinds}{more}")
+        print(f"other files, passed over: {say_others(found.others)}")
+    # A name that was given once stays: who mistyped it would otherwise wonder about the page.
+    names = project.classes()
+    print(f"classes: {', '.join(names) if len(names) <= _MOST_CLASSES else len(names)}")
     _say_changes(project, ask_more=arguments.overlap_all)
     if arguments.labels is not None:
         _take_labels(project, arguments.labels, known_only=arguments.known_only)

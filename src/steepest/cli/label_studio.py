@@ -27,8 +27,6 @@ from steepest.labelling.label_studio.pull import Reading, pull
 from steepest.labelling.label_studio.push import IMAGES, Pictures, push
 from steepest.labelling.label_studio.watch import watch
 
-NAME = "label-studio"
-HELP = "label with a Label Studio server"
 PATIENCE = Patience()
 
 

@@ -14,8 +14,9 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TextIO
 
+from steepest.cli.examples import show_examples
 from steepest.cli.interrupts import INTERRUPTED, ending_at_once
-from steepest.errors import SteepestError
+from steepest.errors import InputError, SteepestError
 from steepest.version import __version__
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
@@ -34,7 +35,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "bench": "measure speed, memory and precision beside alternatives",
     }
 )
-"""Names with their help: a copy of what their files say, which are slow to import."""
+"""Names with their help: not in their files, which are slow to import."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,7 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not words:
             parser.print_help(sys.stderr)
             return 2
-        arguments = parser.parse_args(words)
+        arguments, strange = parser.parse_known_args(words)
+        if strange:
+            # Of itself the parser would show how to call the program, and not the command.
+            known = f"`steepest {_chosen(words)} --help` shows what there is"
+            raise InputError(f"unrecognized arguments: {shlex.join(strange)}; {known}")
         # What was given, and not the words of this process: records tell how to make them again.
         arguments.command_line = shlex.join(["steepest", *words])
         with warnings.catch_warnings():
@@ -113,6 +118,7 @@ def _parser(chosen: str | None = None) -> argparse.ArgumentParser:
             command = import_module(f"steepest.cli.{name.replace('-', '_')}")
             sub.description = command.__doc__
             command.add_arguments(sub)
+            show_examples(sub, name)
             sub.set_defaults(execute=command.execute)
     return parser
 

@@ -7,9 +7,6 @@ from pathlib import Path
 
 from steepest.cli.arguments import add_metric
 
-NAME = "report"
-HELP = "write the report of a run or comparison"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""

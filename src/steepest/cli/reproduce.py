@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from steepest.reproduce.making import Wanted
     from steepest.reproduce.workspace import Workspace
 
-NAME = "reproduce"
-HELP = "make the paper's tables and figures again"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""

@@ -31,11 +31,9 @@ from steepest.errors import InputError
 from steepest.files import check_writable
 from steepest.labelling.exchange.export import SUFFIXES, check_export
 from steepest.labelling.exchange.rounds import Round
+from steepest.own_code import own_failures_told
 from steepest.pool import Pool
 from steepest.scoring import Selection, select
-
-NAME = "select"
-HELP = "choose what to label next"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,11 +128,13 @@ def execute(arguments: argparse.Namespace) -> int:
     def choose(loop: Pool | None, k: int) -> Selection:
         if arguments.scores is not None:
             return choose_scored(arguments.scores, model, pool, k, strategy, look(loop))
-        return select(model, pool, k, strategy, **look(loop))
+        with own_failures_told("strategy", arguments.strategy):
+            return select(model, pool, k, strategy, **look(loop))
 
     if arguments.shard is not None:
         loop = None if settings is None else loop_pool(arguments, settings)
-        score_shard(arguments, model, pool, strategy, look(loop))
+        with own_failures_told("strategy", arguments.strategy):
+            score_shard(arguments, model, pool, strategy, look(loop))
         return 0
     if settings is not None:
         picks = choose_round(arguments, settings, model, pool, choose)

@@ -13,9 +13,6 @@ from steepest.report.text_table import text_table
 from steepest.strategies.base import STRATEGIES, Needs, Scorer, Strategy, create
 from steepest.tables import to_table
 
-NAME = "strategies"
-HELP = "list the strategies, or show one with its options"
-
 _WIDTH = 100
 _SECTION = re.compile(r"^(?:Attributes|Args):\n", flags=re.MULTILINE)
 _ENTRY = re.compile(r"^ {4}(\w+): (.*(?:\n {5,}\S.*)*)", flags=re.MULTILINE)

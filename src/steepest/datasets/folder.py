@@ -81,7 +81,8 @@ class ImageFolder(Dataset[Tensor]):
 
     def _scan(self) -> None:
         if not self.root.is_dir():
-            raise DataError(f"{self.root}: no such folder")
+            what = "is a file, and no folder of images" if self.root.exists() else "no such folder"
+            raise DataError(f"{self.root}: {what}")
         first: tuple[str, tuple[int, int]] | None = None
         for name, refusal in sorted(_walk(self.root)):
             found = refusal or check_image(self.root / name)

@@ -16,7 +16,7 @@ from steepest.datasets.image_view import centre_box, see
 from steepest.datasets.pixels import refuse_wide_pixels, to_eight_bits
 from steepest.datasets.scene import IGNORED
 from steepest.errors import DataError, SteepestError, in_one_line
-from steepest.seeds import derive
+from steepest.seeds import derive, draws_put_back
 
 if TYPE_CHECKING:  # Pillow is imported by the first image
     from PIL import Image
@@ -223,13 +223,8 @@ def _settled(row: int, draw: Tensor | None) -> Iterator[None]:
     """
     turn = -1 if draw is None else int(draw[0].item() * 2**53)
     seed = derive(0, "item", row, turn)
-    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - it is not ours
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            random.seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002
-            yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])  # noqa: NPY002
+    with draws_put_back():
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002 - it is not ours
+        yield

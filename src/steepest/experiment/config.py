@@ -249,6 +249,12 @@ def _read(source: str | Path) -> str:
     path = Path(source)
     if path.suffix != ".toml" and not path.exists():
         raise UnknownNameError("preset or configuration file", str(source), presets())
+    if path.is_dir() or path.suffix.lower() == ".npz":
+        kind = "folder" if path.is_dir() else "npz"
+        raise ConfigError(
+            f"{path} cannot be read as a configuration: name a preset, such as digits, and data of "
+            f"your own by --set data.name={kind} --set data.options.path={path}"
+        )
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from steepest.counted import counted
 from steepest.errors import ModelError, SteepestError
 from steepest.experiment.views import pool_view
+from steepest.own_code import own_failures_told
 from steepest.scoring.looking import Looking, looking_at
 from steepest.scoring.single_logit import single_logits_named
 from steepest.training import predict_logits
@@ -52,5 +53,6 @@ def check_fit(experiment: Experiment) -> None:
             f"{data.name} has {said}: choose a model for that"
         )
     how = Looking(task=experiment.task, progress=False)
-    with looking_at(model, pair, experiment.strategy, how) as view:
+    own = own_failures_told("strategy", experiment.config.strategy.name)
+    with own, looking_at(model, pair, experiment.strategy, how) as view:
         experiment.strategy.check(view)

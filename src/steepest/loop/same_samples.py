@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,7 @@ from steepest.errors import RunFolderError, SteepestError, first_line
 from steepest.files import write_atomically
 from steepest.gradnorm.inputs import Inputs, tensors_of
 from steepest.scoring.samples import Samples
-from steepest.seeds import keyed_uniform
+from steepest.seeds import draws_put_back, keyed_uniform
 
 LOOKED_AT = "samples.json"
 
@@ -49,7 +47,7 @@ def check_same(path: Path, samples: Samples | None) -> None:
     if samples is None or isinstance(samples.ids[0], str):
         return
     known = _read(path / LOOKED_AT)
-    with _draws_put_back():
+    with draws_put_back():
         if known is None:
             order = np.argsort(keyed_uniform(0, "looked at", samples.ids)[:, 0])
             positions = order[:_MOST_SAMPLES].tolist()
@@ -131,15 +129,3 @@ def _alike(one: Trace, other: Trace) -> bool:
     if a.shape != b.shape:
         return False
     return bool((np.abs(a - b) <= _SLACK * np.maximum(a, b)[:, :1]).all())
-
-
-@contextmanager
-def _draws_put_back() -> Iterator[None]:
-    """Leave the global generators as they were: loaders and data sets draw from them."""
-    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - it is not ours
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])  # noqa: NPY002

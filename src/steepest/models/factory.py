@@ -51,6 +51,20 @@ def call_factory(
     return model
 
 
+def check_factory(name: str, options: Mapping[str, Any]) -> None:
+    """Import a factory without calling it, and refuse options that it has no parameter for.
+
+    Args:
+        name: ``package.module:factory``.
+        options: What it will be told.
+
+    Raises:
+        UnknownNameError: If it has no parameter for an option.
+        InputError: If it cannot be imported, or is none.
+    """
+    check_names(f"model {name!r}", _import_factory(name), options, GIVEN)
+
+
 def find_made(name: str) -> nn.Module | None:
     """Return a copy of a model that a module of the user's own holds ready.
 
@@ -77,7 +91,10 @@ def _missing(error: Exception) -> str:
     """Say how a builder is given what it lacks."""
     if not isinstance(error, TypeError) or "missing" not in str(error):
         return ""
-    return ": give --classes, and others by --model-option NAME=VALUE, or options= in Python"
+    return (
+        ": give --classes, and others by --model-option NAME=VALUE, by --set "
+        "model.options.NAME=VALUE, or options= in Python"
+    )
 
 
 def _import_factory(name: str) -> Callable[..., object]:

@@ -39,9 +39,9 @@ def element(tag: str, /, *children: object, **attributes: object) -> Safe:
     return Safe(f"<{tag}{given}>{join(children)}</{tag}>")
 
 
-def join(children: Iterable[object], between: str = "") -> Safe:
+def join(children: Iterable[object]) -> Safe:
     """Return elements one after the other, None left out."""
-    return Safe(between.join(escape(child) for child in children if child is not None))
+    return Safe("".join(escape(child) for child in children if child is not None))
 
 
 def paragraph(text: str, kind: str | None = None, **attributes: object) -> Safe:

@@ -20,9 +20,9 @@ def mean_share(value: float | None) -> str:
     return DASH if value is None else f"{value:.2f}"
 
 
-def signed(value: float | None) -> str:
+def signed(value: float | None, decimals: int = 3) -> str:
     """Return a difference with its sign."""
-    return DASH if value is None else f"{value:+.3f}".replace("-", MINUS)
+    return DASH if value is None else f"{value:+.{decimals}f}".replace("-", MINUS)
 
 
 def spread(value: Spread | None) -> str:

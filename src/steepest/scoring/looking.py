@@ -174,16 +174,6 @@ def check_model(model: object) -> None:
         raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
 
 
-def unwrapped(model: nn.Module) -> nn.Module:
-    """Return the model within a wrapper that spreads training over devices.
-
-    Replicas could not be watched, and layers would go by other names.
-    """
-    while isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-        model = model.module
-    return model
-
-
 def on_device(model: nn.Module, device: torch.device | str | None) -> nn.Module:
     """Return the model, or a copy of it where it is wanted."""
     if device is None:

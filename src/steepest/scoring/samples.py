@@ -231,6 +231,11 @@ def _readable(loaded: Iterator[Inputs]) -> Iterator[Inputs]:
             return
         except SteepestError:
             raise
+        except OSError as error:
+            raise InputError(
+                f"the pool cannot be read ({in_one_line(error)}): look at that file or disk, or "
+                "leave such samples out"
+            ) from error
         except Exception as error:
             raise InputError(
                 f"the pool cannot be read ({in_one_line(error)}): its items must be "

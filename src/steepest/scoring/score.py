@@ -11,10 +11,11 @@ from torch import nn
 
 from steepest.errors import InputError
 from steepest.gradnorm.precision import Precision
+from steepest.gradnorm.wrappers import unspread
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
 from steepest.scoring.arguments import BatchSize
-from steepest.scoring.looking import Looking, as_strategy, check_model, looking_at, unwrapped
+from steepest.scoring.looking import Looking, as_strategy, check_model, looking_at
 from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose
 from steepest.scoring.samples import PoolLike, as_samples
@@ -71,7 +72,7 @@ def score(
         SteepestError: In one line, if something cannot be used.
     """
     check_model(model)
-    model, seed = unwrapped(model), check_seed(seed)
+    model, seed = unspread(model), check_seed(seed)
     chosen = as_strategy(strategy, options)
     part = WHOLE if shard is None else Shard.parse(shard)
     if part.count > 1:

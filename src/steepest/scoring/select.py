@@ -12,6 +12,7 @@ from torch import nn
 from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.gradnorm.precision import Precision
+from steepest.gradnorm.wrappers import unspread
 from steepest.measure import Measurement, measured
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
@@ -22,7 +23,6 @@ from steepest.scoring.looking import (
     check_model,
     labelled_ids,
     looking_at,
-    unwrapped,
 )
 from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose, warn_if_inverted
@@ -84,7 +84,7 @@ def select(
         SteepestError: In one line, if something else cannot be used.
     """
     check_model(model)
-    model, samples = unwrapped(model), as_samples(pool, ids)
+    model, samples = unspread(model), as_samples(pool, ids)
     taken = labelled_ids(labelled, support)
     free = len(samples) if not taken else sum(i not in taken for i in samples.ids)
     k = check_k(k, free, subset)

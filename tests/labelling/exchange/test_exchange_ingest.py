@@ -43,12 +43,19 @@ def test_a_table_gives_labels(folder, write):
         "id\tlabel\na.png\tcat\nb, c.png\tdog\nä d.png\t2",
         'rank,note,label,id\n1,"two\nlines",cat,a.png\n\n2,,dog,"b, c.png"\n3,,2,ä d.png\n',
         CSV + "a.png,cat\ne.png,\n",
+        CSV.replace("ä", "a\u0308"),
     ],
-    ids=["windows", "mark", "semicolons", "tabs", "more columns", "repeated and empty"],
+    ids=["windows", "mark", "semicolons", "tabs", "more columns", "repeated and empty", "accents"],
 )
 def test_tables_as_various_programs_write_them(folder, write, content):
     take_twice(write("labels.csv", content), folder)
     assert labels_of(folder) == {"a.png": 0, "b, c.png": 1, "ä d.png": 2}
+
+
+def test_classes_are_known_with_accents_apart():
+    words = Vocabulary("classification", ("chat", "zèbre"))
+    assert words.number("ze\u0300bre") == 1
+    assert Vocabulary("classification", ("chat", "ze\u0300bre")).number(" zèbre") == 1
 
 
 def test_a_skip_sets_a_sample_aside_with_its_reason(folder, write):

@@ -38,8 +38,8 @@ def test_a_kill_while_the_folder_is_made_is_mended(tmp_path):
     [
         (IDS, Settings("classification", ("cat", "dog"), "photos"), "classes cat, dog, 2"),
         (IDS, Settings("multi-label", CLASSES, "photos"), "a loop of classification"),
-        ([*IDS, "new.png"], SETTINGS, r"has new\.png too \(1 new\)"),
-        (IDS[1:], SETTINGS, "lacks a.png"),
+        ([*IDS, "new.png"], SETTINGS, r"has sample new\.png too \(1 new\)"),
+        (IDS[1:], SETTINGS, r"lacks sample a\.png \(1 gone\)"),
     ],
 )
 def test_another_loop_in_the_same_folder_is_refused(folder, ids, settings, message):

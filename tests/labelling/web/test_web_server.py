@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -57,6 +59,21 @@ def is_child(path, process_id):
         return int(path.read_text().rsplit(")", 1)[1].split()[1]) == process_id
     except OSError:
         return False
+
+
+@contextmanager
+def half_a_request(server):
+    """Begin to send a file, and go no further."""
+    kept = server.person("slow").client.cookies
+    cookies = "; ".join(f"{name}={value}" for name, value in kept.items())
+    place = server.base.removeprefix("http://")
+    head = ["POST /import HTTP/1.1", f"Host: {place}", f"Cookie: {cookies}", "X-Steepest: 1"]
+    head += ["Content-Type: multipart/form-data; boundary=x", "Content-Length: 1000", "", "--x"]
+    host, port = place.split(":")
+    with socket.create_connection((host, int(port))) as slow:
+        slow.sendall("\r\n".join(head).encode())
+        server.person("quick")  # by then the request before it is being answered
+        yield
 
 
 def test_eight_people_at_once_lose_nothing_and_get_nothing_twice(tmp_path):
@@ -133,7 +150,7 @@ def test_a_kill_in_the_middle_of_training_ends_both_and_the_next_start_goes_on(t
     assert "20 of 40 images are labelled" in out
 
 
-def test_ctrl_c_while_training_ends_both_and_says_where_labels_are(tmp_path):
+def test_ctrl_c_while_training_and_amid_a_request_ends_all_and_says_where_labels_are(tmp_path):
     photos = draw_shapes(tmp_path / "photos", 30)
     start = tmp_path / "start.csv"
     rows = [f"{path.name},{truth(path.name)}" for path in sorted(photos.iterdir())[:25]]
@@ -142,11 +159,22 @@ def test_ctrl_c_while_training_ends_both_and_says_where_labels_are(tmp_path):
         assert any("25 labels added" in line for line in server.said)
         server.person("ann").wait_for("/panel", "Training</span><progress max")
         training = children_of(server.process.pid)
-        code, out, problems = server.end()
+        with half_a_request(server):
+            code, out, problems = server.end()
     assert (code, problems) == (0, "")
     assert f"labels are in {photos / '.steepest'}" in out
     assert not any(map(is_alive, training))
     assert os.path.exists(photos / ".steepest" / "labels.sqlite")  # noqa: PTH110
+
+
+def test_ctrl_c_twice_in_the_middle_of_a_request_shows_no_traceback(tmp_path):
+    photos = draw_shapes(tmp_path / "photos", 3)
+    with LabelServer(photos, *CLASSES) as server, half_a_request(server):
+        server.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        code, out, problems = server.end()
+    assert (code, problems) == (0, "")
+    assert "0 of 3 images are labelled" in out
 
 
 def test_the_token_is_said_once_and_never_in_errors_or_in_any_other_file(tmp_path):

@@ -223,7 +223,11 @@ class LoopFolder:
         known, given = set(self.read_pool().ids()), set(ids)
         if known != given:
             new, gone = sorted(map(str, given - known)), sorted(map(str, known - given))
-            what = f"has {new[0]} too ({len(new)} new)" if new else f"lacks {gone[0]}"
+            what = (
+                f"has sample {new[0]} too ({len(new)} new)"
+                if new
+                else f"lacks sample {gone[0]} ({len(gone)} gone)"
+            )
             raise RunFolderError(
                 f"{self.path} is a loop of {len(known)} samples, and the pool {what}: bring the "
                 "pool back as it was, or choose another --run"

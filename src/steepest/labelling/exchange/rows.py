@@ -13,6 +13,7 @@ from steepest.labelling.exchange.answer import Answer, Map
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.maps import check_map, map_label, read_map
 from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
+from steepest.labelling.spellings import spellings
 from steepest.pool import Pool
 from steepest.pool.values import Label, check_text
 from steepest.seeds import SampleId
@@ -87,8 +88,10 @@ def id_finder(pool: Pool) -> Callable[[object], SampleId]:
         sample = value
         if numbered and isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
             sample = int(value)
-        if isinstance(sample, (int, str)) and not isinstance(sample, bool) and sample in pool:
-            return sample
+        known = spellings(sample) if isinstance(sample, str) else (sample,)
+        for name in known:
+            if isinstance(name, (int, str)) and not isinstance(name, bool) and name in pool:
+                return name
         raise InputError(f"there is no sample {value!r} in the pool")
 
     return find

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from steepest.errors import InputError, UnknownNameError
 from steepest.labelling.separators import BAR, split_names
+from steepest.labelling.spellings import spellings
 from steepest.pool.values import Label, check_text
 from steepest.tasks.segmentation import IGNORED
 
@@ -58,10 +59,10 @@ class Vocabulary:
             return name
         if not isinstance(name, str):
             raise InputError(f"{name!r} is no class; give the name of one")
-        try:
-            return self.names.index(name.strip())
-        except ValueError:
-            raise UnknownNameError("class", name.strip(), self.names) from None
+        for spelling in spellings(name.strip()):
+            if spelling in self.names:
+                return self.names.index(spelling)
+        raise UnknownNameError("class", name.strip(), self.names)
 
     def from_text(self, text: str) -> Label:
         """Read the label of one cell, such as ``cat``, ``cat|dog`` or ``cat;dog``."""

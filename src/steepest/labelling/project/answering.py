@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from steepest.errors import InputError
-from steepest.labelling.project.contents import Content
+from steepest.labelling.project.contents import Budget, check_shown, read_if_new
 from steepest.labelling.project.history import History, find_image, to_answer
 from steepest.labelling.project.predictions import predicted
 from steepest.labelling.project.records import Answer, Kind
@@ -18,34 +19,32 @@ from steepest.labelling.project.store import Store
 
 _MOST_LETTERS = 64
 
+_MOST_BYTES = 16 << 20
+"""Files up to this size are read when they are answered, larger ones by the next training."""
+
 
 class Answering(History):
     """Takes answers.
 
     Args:
         store: The project's file.
+        photos: The folder of the images.
         settings: Asked for what holds now.
         clock: Says what time it is.
         after_answer: Called after an answer is on disk; its errors do not undo that and are
             passed over.
-        look: Returns what is in the file of an image, by its row; None if that is known, takes too
-            long or cannot be read.
-        check_shown: Refuses answers to a sample whose file is not the one that was shown, told by
-            a mark of that.
     """
 
     def __init__(
         self,
         store: Store,
+        photos: Path,
         settings: Callable[[], Settings],
         clock: Callable[[], float],
         after_answer: Callable[[], None],
-        look: Callable[[sqlite3.Row], Content | None],
-        check_shown: Callable[[str, str], None],
     ) -> None:
         super().__init__(store, settings, clock)
-        self._look = look
-        self._check_shown = check_shown
+        self._photos = photos
         self._after_answer = after_answer
 
     def answer(
@@ -74,10 +73,9 @@ class Answering(History):
         with self._store.reading() as connection:
             image = find_image(connection, sample)
         # Not within the transaction: others would wait for the disk.
-        seen = self._look(image)
+        seen = read_if_new(self._photos, image, Budget(size_bytes=_MOST_BYTES))
         # Not before: what is noted must be what was shown.
-        if shown is not None:
-            self._check_shown(sample, shown)
+        check_shown(self._photos, sample, shown)
         with self._store.writing() as connection:
             image = find_image(connection, sample)
             text = self._classes(connection).encode(labels)
@@ -98,8 +96,7 @@ class Answering(History):
         check_annotator(annotator)
         with self._store.writing() as connection:
             image = find_image(connection, sample)
-            if shown is not None:
-                self._check_shown(sample, shown)
+            check_shown(self._photos, sample, shown)
             answer = self._add(connection, (annotator, browser), image, None)
         self._follow_up()
         return answer
@@ -146,7 +143,7 @@ class Answering(History):
                 _hold_first(connection, (image, annotator, browser), last["batch"], now, expires)
             else:
                 _set_current(connection, image, annotator, last["previous"])
-            self._refresh(connection, image, settings)
+            refresh(connection, image, settings)
             return self._read(connection, number)
 
     def _follow_up(self) -> None:
@@ -184,11 +181,8 @@ class Answering(History):
         connection.execute(
             "DELETE FROM assignments WHERE image = ? AND annotator = ?", (number, annotator)
         )
-        self._refresh(connection, number, settings)
+        refresh(connection, number, settings)
         return self._read(connection, added)
-
-    def _refresh(self, connection: sqlite3.Connection, image: int, settings: Settings) -> None:
-        refresh(connection, image, overlap=settings.overlap, multi_label=settings.multi_label)
 
     def _read(self, connection: sqlite3.Connection, number: int | None) -> Answer:
         row = connection.execute(

@@ -109,18 +109,18 @@ def mark_file(photos: Path, sample: str) -> str | None:
     return f"{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
-def check_shown(photos: Path, sample: str, shown: str) -> None:
+def check_shown(photos: Path, sample: str, shown: str | None) -> None:
     """Refuse an answer to what was shown if another file has its name by now.
 
     Args:
         photos: The folder of the samples.
         sample: The sample.
-        shown: What ``mark_file`` said when it was shown.
+        shown: What ``mark_file`` said when it was shown; None is not compared.
 
     Raises:
         InputError: If so. A file that is gone by now was shown all the same.
     """
-    if mark_file(photos, sample) not in (shown, None):
+    if shown is not None and mark_file(photos, sample) not in (shown, None):
         raise InputError(f"{sample} was replaced while it was shown; look at the new file")
 
 

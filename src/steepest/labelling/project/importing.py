@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from steepest.errors import InputError
@@ -15,6 +16,7 @@ from steepest.labelling.project.records import Labels
 from steepest.labelling.project.resolve import IMPORTED_BY, refresh
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
+from steepest.labelling.spellings import spellings
 
 GivenBy = Callable[[ClassList], Iterable[Given]]
 """Yields what a file says; how several classes are written depends on those that are known."""
@@ -110,7 +112,7 @@ def _check(
     strange: set[str] = set()
     for where, sample, labels in given:
         try:
-            find_image(connection, sample)
+            sample = _find_id(connection, sample)  # noqa: PLW2901 - as the folder spells it
         except InputError as error:
             strange.add(sample)
             if not known_only:
@@ -131,12 +133,24 @@ def _check(
     return wanted, len(strange)
 
 
+def _find_id(connection: sqlite3.Connection, sample: str) -> str:
+    """Return the sample that a file means, as the folder spells it.
+
+    Raises:
+        InputError: If there is none.
+    """
+    for name in spellings(sample):
+        with suppress(InputError):
+            return str(find_image(connection, name)["id"])
+    return str(find_image(connection, sample)["id"])
+
+
 def _find_within(connection: sqlite3.Connection, sample: str) -> str | None:
     """Return the sample that a path from elsewhere ends with; None if there is none."""
     name = sample.replace("\\", "/")
     while name:
         try:
-            return str(find_image(connection, name)["id"])
+            return _find_id(connection, name)
         except InputError:
             name = name.partition("/")[2]
     return None
@@ -203,4 +217,4 @@ def _add(
     connection.execute(
         "UPDATE images SET changed = 0, content = NULL WHERE number = ? AND changed > 0", (image,)
     )
-    refresh(connection, image, overlap=settings.overlap, multi_label=settings.multi_label)
+    refresh(connection, image, settings)

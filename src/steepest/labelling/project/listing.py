@@ -35,6 +35,9 @@ _RENEW = """UPDATE images SET unreadable = NULL, copy_of = NULL,
 Found = tuple[str, int, int]
 """A relative path, its size in bytes and when it was changed in nanoseconds."""
 
+Kinds = tuple[tuple[str, int], ...]
+"""Endings of names with how many files have them, the most frequent first."""
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -46,16 +49,16 @@ class Scan:
         back: Images that were missing and are there again.
         refused: Links out of the folder or to folders, and names that no file can hold.
         total: Images that are there.
-        others: Other files, by the endings of their names, the most frequent first.
+        others: Other files.
         changed: Labelled images whose files hold something else now, as far as is known.
     """
 
     added: int
     missing: int
     back: int
-    refused: int
+    refused: tuple[str, ...]
     total: int
-    others: tuple[tuple[str, int], ...] = ()
+    others: Kinds = ()
     changed: int = 0
 
 
@@ -85,6 +88,15 @@ def has_samples(photos: Path, project: Path) -> bool:
     return next(_walk(photos, project.resolve(), [], Counter()), None) is not None
 
 
+def look_beside(photos: Path, project: Path) -> tuple[tuple[str, ...], Kinds]:
+    """Return what else is in a folder: names that are refused, and kinds of other files."""
+    refused: list[str] = []
+    others: Counter[str] = Counter()
+    for _ in _walk(photos, project.resolve(), refused, others):
+        pass
+    return tuple(sorted(refused)), tuple(others.most_common())
+
+
 def scan(store: Store, photos: Path, settings: Settings) -> Scan:
     """Bring the store's images up to date with the folder.
 
@@ -110,7 +122,8 @@ def scan(store: Store, photos: Path, settings: Settings) -> Scan:
         connection.execute("UPDATE images SET missing = 0 WHERE seen >= ? AND missing = 1", (turn,))
         reopen(connection, settings.overlap)
         there = _count(connection, "missing = 0")
-    return Scan(total - before, missing, back, len(refused), there, tuple(others.most_common()))
+    names, kinds = tuple(sorted(refused)), tuple(others.most_common())
+    return Scan(total - before, missing, back, names, there, kinds)
 
 
 def _note(connection: sqlite3.Connection, rows: list[Found], turn: int, settings: Settings) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from steepest.errors import DataError, InputError
 from steepest.files import write_atomically
 from steepest.labelling.project.classes import ClassList, add_class
-from steepest.labelling.project.contents import Budget, Content, check_shown, read_if_new
 from steepest.labelling.project.deciding import Deciding
 from steepest.labelling.project.exchanging import Exchanging
 from steepest.labelling.project.history import CONDITIONS
@@ -38,9 +35,6 @@ from steepest.pool.lock import FileLock
 
 FOLDER_NAME = ".steepest"
 """Where a project is by default: in the folder of the images."""
-
-_MOST_BYTES = 16 << 20
-"""Files up to this size are read when they are answered, larger ones by the next training."""
 
 
 class Project(Exchanging, Deciding):
@@ -78,14 +72,7 @@ class Project(Exchanging, Deciding):
         current: Callable[[], Settings] = lambda: self._settings  # noqa: E731
         self.pictures = Pictures(store, photos, current, clock)
         self.trainer = Trainer(store, photos, current, clock, background=background)
-        self.queue = Queue(
-            store,
-            current,
-            clock,
-            self.trainer.consider,
-            self._look_into,
-            partial(check_shown, photos),
-        )
+        self.queue = Queue(store, photos, current, clock, self.trainer.consider)
 
     @classmethod
     def open(
@@ -136,9 +123,6 @@ class Project(Exchanging, Deciding):
                 store.close()
             lock.release()
             raise
-
-    def _look_into(self, image: sqlite3.Row) -> Content | None:
-        return read_if_new(self.photos, image, Budget(size_bytes=_MOST_BYTES))
 
     def close(self) -> None:
         """End the training process, close the file and let others in."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import warnings
-from types import TracebackType
 
 
 class Quiet:
@@ -27,16 +26,11 @@ class Quiet:
                 warnings.simplefilter("ignore")
             self._inside += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._guard:
             self._inside -= 1
             if not self._inside and self._saved is not None:
-                self._saved.__exit__(kind, error, traceback)
+                self._saved.__exit__(None, None, None)
                 self._saved = None
 
 

@@ -110,7 +110,7 @@ def note_labelled(
             connection.execute(
                 "UPDATE images SET asked_again = ? WHERE number = ?", (answer.number - 1, number)
             )
-        refresh(connection, number, overlap=settings.overlap, multi_label=settings.multi_label)
+        refresh(connection, number, settings)
         let_others_follow(connection, settings, number)
 
 
@@ -148,7 +148,7 @@ def ask_again(
             WHERE number = ?""",
             (last, image),
         )
-        refresh(connection, image, overlap=settings.overlap, multi_label=settings.multi_label)
+        refresh(connection, image, settings)
     mark_copies(connection, settings)
     return images
 

@@ -7,6 +7,8 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 
+from steepest.labelling.project.settings import Settings
+
 IMPORTED_BY = "import"
 """Who gave the labels that came out of a file; such an image waits for nobody.
 
@@ -17,7 +19,7 @@ _OPEN = """missing = 0 AND unreadable IS NULL AND imported = 0 AND copy_of IS NU
     AND votes < CASE WHEN enough > 0 THEN min(enough, :overlap) ELSE :overlap END"""
 
 
-def refresh(connection: sqlite3.Connection, image: int, *, overlap: int, multi_label: bool) -> None:
+def refresh(connection: sqlite3.Connection, image: int, settings: Settings) -> None:
     """Bring up to date what is kept beside an image after its answers changed."""
     rows = connection.execute(
         """SELECT c.annotator, a.labels FROM current c JOIN answers a ON a.number = c.answer
@@ -28,7 +30,7 @@ def refresh(connection: sqlite3.Connection, image: int, *, overlap: int, multi_l
     people = [row["labels"] for row in given if row["annotator"] != IMPORTED_BY]
     votes = people or [row["labels"] for row in given]
     imported = len(people) < len(given)
-    labels = decide(votes, multi_label=multi_label)
+    labels = decide(votes, multi_label=settings.multi_label)
     # What has answers of its own is asked about by itself; what has too few, as all others are.
     # Without answers, nothing is about the file that was there before.
     connection.execute(
@@ -47,7 +49,7 @@ def refresh(connection: sqlite3.Connection, image: int, *, overlap: int, multi_l
             "image": image,
         },
     )
-    reopen(connection, overlap, image)
+    reopen(connection, settings.overlap, image)
 
 
 def reopen(connection: sqlite3.Connection, overlap: int, image: int | None = None) -> None:

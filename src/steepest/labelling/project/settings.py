@@ -126,9 +126,12 @@ class Settings:
         """
         from steepest.devices import choose_device
         from steepest.models.base import check_options
+        from steepest.models.factory import check_factory
         from steepest.strategies import create
 
         check_options(self.model, self.model_options)
+        if ":" in self.model:
+            check_factory(self.model, self.model_options)
         create(self.strategy, self.strategy_options)
         if self.weak_strategy is not None:
             create(self.weak_strategy)

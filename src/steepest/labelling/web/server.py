@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import logging
 import signal
 import socket
 import threading
@@ -77,6 +79,7 @@ def serve(
         server_header=False,
         http=Connection,
         ws="none",
+        lifespan="off",  # a second Ctrl-C would break it off in the middle of its words
         limit_concurrency=_MOST_AT_ONCE,
         timeout_graceful_shutdown=_PATIENCE_SECONDS,
     )
@@ -93,11 +96,14 @@ def serve(
 
     server.when_ready = begin
     before = signal.signal(signal.SIGTERM, _end)
+    log = logging.getLogger("uvicorn.error")
+    log.addFilter(_is_worth_saying)
     try:
         server.run([listener])
     except KeyboardInterrupt:
         pass
     finally:
+        log.removeFilter(_is_worth_saying)
         signal.signal(signal.SIGTERM, before)
         listener.close()
 
@@ -111,6 +117,12 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self.when_ready()
+
+
+def _is_worth_saying(record: logging.LogRecord) -> bool:
+    """Pass over requests that Ctrl-C cuts short: who pressed it needs no traceback of them."""
+    cut = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not cut and "timeout graceful shutdown exceeded" not in record.getMessage()
 
 
 def _end(number: int, frame: FrameType | None) -> None:

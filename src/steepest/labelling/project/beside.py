@@ -1,0 +1,43 @@
+"""What to say of files that are in a folder of images and are not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from steepest.labelling.project.listing import Kinds, look_beside
+
+_MOST_SAID = 5
+
+
+def say_refused(names: Sequence[str]) -> str:
+    """Name some of what is left out: links that lead elsewhere, pipes, names that are no text."""
+    # One name may hold a line break, or bytes that are no text.
+    return _first([name if name.isprintable() else repr(name) for name in names])
+
+
+def say_others(kinds: Kinds) -> str:
+    """Count other files by the endings of their names."""
+    return _first([f"{count} {kind or 'without ending'}" for kind, count in kinds])
+
+
+def why_no_samples(photos: Path, project: Path) -> str:
+    """Say what a folder without images holds instead; many are made of links.
+
+    Args:
+        photos: The folder.
+        project: The folder of the project, which does not count.
+    """
+    refused, others = look_beside(photos, project)
+    if refused:
+        return (
+            f"no images in there but links that lead elsewhere, or what cannot be opened "
+            f"({say_refused(refused)}): name the folder that links lead to, or copy the files"
+        )
+    if others:
+        return f"no images in there but other files ({say_others(others)}): convert them to .jpg"
+    return "no images in there"
+
+
+def _first(words: Sequence[str]) -> str:
+    return ", ".join(words[:_MOST_SAID]) + (", …" if len(words) > _MOST_SAID else "")
