@@ -71,6 +71,26 @@ def test_matrix_product(samples, inputs, outputs, extra_dims, transposed):
 
 
 @few
+@given(st.integers(2, 4), st.integers(1, 3), st.integers(1, 3), st.integers(0, 3))
+def test_matrix_on_the_left_of_a_product(samples, inputs, outputs, length):
+    def multiply(x, w):
+        return torch.matmul(w, x) if length else (w @ x.t()).t()
+
+    shape = (inputs, length) if length else (inputs,)
+    check(Holding((outputs, inputs), multiply), normal(samples, *shape))
+
+
+@few
+@given(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(1, 2))
+def test_copies_of_several_rows(rows, width, times, across):
+    def shift(x, held):
+        folded = x.flatten(0, 1).repeat(1, across)
+        return (folded + held.repeat(len(x) * times, across)).unflatten(0, x.shape[:2])
+
+    check(Holding((rows, width), shift), normal(4, times * rows, width))
+
+
+@few
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
 def test_matrix_product_on_folded_positions(inputs, outputs, length):
     class Folded(nn.Module):

@@ -165,7 +165,33 @@ class Tokens(nn.Module):
 def test_gradients_that_torch_misreads_are_right(norm, samples):
     torch.manual_seed(0)
     layers = (nn.Conv2d(2, 3, 3), norm, Tokens(), nn.Flatten(), nn.Linear(48, CLASSES))
-    model, x = nn.Sequential(*layers).double().eval(), torch.randn(samples, 2, 6, 6).double()
+    check_against_forward_derivatives(nn.Sequential(*layers), torch.randn(samples, 2, 6, 6))
+
+
+class Turned(nn.Module):
+    def __init__(self, *dims: int) -> None:
+        super().__init__()
+        self.dims = dims
+
+    def forward(self, x):
+        return x.permute(self.dims)
+
+
+@pytest.mark.parametrize("samples", [1, 4])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((0, 3, 2, 1), (0, 3, 2, 1)), ((0, 2, 3, 1), (0, 1, 2, 3)), ((0, 3, 1, 2), (0, 2, 1, 3))],
+)
+def test_gradients_of_permuted_inputs_that_torch_misreads_are_right(before, after, samples):
+    torch.manual_seed(0)
+    turned = torch.empty(1, 1, 6, 5).permute(before)
+    norm = nn.BatchNorm2d(turned.shape[1])
+    layers = (Turned(*before), norm, Turned(*after), nn.Flatten(), nn.Linear(30, CLASSES))
+    check_against_forward_derivatives(nn.Sequential(*layers), torch.randn(samples, 1, 6, 5))
+
+
+def check_against_forward_derivatives(model, x):
+    model, x = model.double().eval(), x.double()
     trained = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     # Derivatives that are carried forward are no gradients, and have no strides to be misread.
     rows = jacfwd(lambda some: entropy(functional_call(model, some, x)))(trained).values()

@@ -134,3 +134,33 @@ def test_a_batch_of_one_may_come_first(run, shape, sizes):
     for samples in sizes:
         x = torch.randn(samples, 5, dtype=torch.float64)
         torch.testing.assert_close(norms(x), reference_norms(model, x, norm="per-tensor"))
+
+
+class Borrowed(nn.Module):
+    """Frames are folded with the samples, and some tokens are taken from another sample's frame.
+
+    They are the same in every frame, as in TimeSformer, so that nothing shows in the outputs.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.places = (
+            nn.Parameter(torch.randn(1, 1, 6)),
+            nn.Parameter(torch.randn(4, 6)),
+        )
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        samples, frames = x.shape[:2]
+        folded = torch.cat([self.first.expand(samples * frames, -1, -1), x.flatten(0, 1)], 1)
+        folded = folded + self.places
+        seen = folded[:, 1:].tanh().unflatten(0, (samples, frames)).mean((1, 2))
+        return self.head(seen + 0.02 * folded[:samples, 0].tanh())
+
+
+def test_a_small_part_of_a_gradient_that_goes_to_another_sample_is_noticed_in_single_precision():
+    torch.manual_seed(0)
+    model, x = Borrowed().eval(), torch.randn(6, 4, 3, 6)
+    found = GradientNorms(model, norm="per-tensor")(x).double()
+    truth = reference_norms(model.double(), x.double(), norm="per-tensor")
+    torch.testing.assert_close(found, truth, rtol=2e-5, atol=0)

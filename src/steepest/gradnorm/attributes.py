@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import is_
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+
+from steepest.gradnorm.origins import tensors_in
 
 _CONTAINERS = (dict, list, set)
 _OWN = frozenset(vars(nn.Module())) - {"_buffers"}
@@ -15,30 +17,43 @@ _OWN = frozenset(vars(nn.Module())) - {"_buffers"}
 
 
 @contextmanager
-def attributes_restored(model: nn.Module) -> Iterator[None]:
-    """Put back every attribute that a forward pass sets, such as a cache or a counter.
+def attributes_restored(layers: Iterable[nn.Module]) -> Iterator[None]:
+    """Put back every attribute that a forward pass sets in a model's modules, such as a cache.
 
     A model that keeps what it computed from its parameters would otherwise keep our stand-ins.
+    What it kept in a cache by itself has no way back to them, and is out of sight meanwhile.
     """
-    saved = [(module, dict(vars(module))) for module in model.modules()]
+    saved = [(now, now.copy()) for now in map(vars, layers)]
     held = [
-        (value, _contents(value))
+        (name, before[name], _contents(before[name]))
         for _, before in saved
-        for value in map(before.get, before.keys() - _OWN)
-        if isinstance(value, _CONTAINERS)
+        for name in before.keys() - _OWN
+        if isinstance(before[name], _CONTAINERS)
     ]
+    for name, value, _ in held:
+        if "cache" in name.lower() and isinstance(value, dict) and tensors_in(value):
+            value.clear()
     try:
         yield
     finally:
-        for module, before in saved:
-            now = vars(module)
+        for now, before in saved:
             # Most often nothing was set, which is quick to see.
             if now.keys() != before.keys() or not all(map(is_, now.values(), before.values())):
                 _put_back(now, before)
-        for value, contents in held:
+        for _, value, contents in held:
             present = _contents(value)
             if len(present) != len(contents) or not all(map(is_, present, contents)):
                 _refill(value, contents)
+
+
+def tensors_held(model: nn.Module) -> list[Tensor]:
+    """Return all tensors that a model comes with, those in plain attributes included."""
+    found = [*model.parameters(), *model.buffers()]
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if name not in _OWN:
+                found.extend(tensors_in(value))
+    return found
 
 
 def _put_back(now: dict[str, Any], before: dict[str, Any]) -> None:

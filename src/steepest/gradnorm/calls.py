@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from steepest.gradnorm.cells import CELLS
 
 _NESTS = (list, tuple, dict)
-_PLAIN = (int, float, str, type(None))
+_PLAIN = frozenset({int, float, bool, str, type(None)})
 
 
 class Arguments:
@@ -33,8 +33,10 @@ class Arguments:
         self._names = tuple(kwargs)
         self._nest: pytree.TreeSpec | None = None
         self.values: list[Any] = [*args, *kwargs.values()]
-        if any(isinstance(v, _NESTS) and _may_hold_tensors(v) for v in self.values):
-            self.values, self._nest = pytree.tree_flatten(self.values)
+        for value in self.values:
+            if isinstance(value, _NESTS) and _may_hold_tensors(value):
+                self.values, self._nest = pytree.tree_flatten(self.values)
+                break
 
     def shapes(self) -> list[torch.Size | None]:
         """Return the shape of every value that is a tensor, None for the rest."""
@@ -51,6 +53,8 @@ class Arguments:
         """Return arguments of the same form by name, where ``order`` names positional ones."""
         if self._nest is not None:
             values = pytree.tree_unflatten(values, self._nest)
+        if not self._names:
+            return dict(zip(order, values, strict=False))
         found = dict(zip(order, values[: self._positional], strict=False))
         found.update(zip(self._names, values[self._positional :], strict=True))
         return found
@@ -58,7 +62,7 @@ class Arguments:
 
 def _may_hold_tensors(nest: Any) -> bool:  # noqa: ANN401 - a list or the like
     """Say whether to look into an argument; strides and the like are taken as they are."""
-    return isinstance(nest, dict) or not all(isinstance(item, _PLAIN) for item in nest)
+    return isinstance(nest, dict) or not _PLAIN.issuperset(map(type, nest))
 
 
 def is_in_place(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,15 +13,20 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.rounding import allowed
 
 
-def check_mode(model: nn.Module) -> None:
-    """Raise if a layer trains, or looks at the whole batch.
+def check_mode(layers: Mapping[str, nn.Module]) -> None:
+    """Raise if one of a model's modules, by path, trains or looks at the whole batch.
 
     Raises:
         ModelError: Names the layer.
     """
-    for path, module in model.named_modules():
+    for path, module in layers.items():
         if module.training:
-            raise ModelError(f"{_place(path, module)} is in training mode: call model.eval() first")
+            # An exported program has a method of its own there, which refuses.
+            exported = "eval" in vars(module)
+            remedy = (
+                "give the module that it was made from" if exported else "call model.eval() first"
+            )
+            raise ModelError(f"{_place(path, module)} is in training mode: {remedy}")
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:  # noqa: SLF001
             raise ModelError(
                 f"{_place(path, module)} normalises by batch statistics even in eval mode, so a "
@@ -72,6 +77,20 @@ def check_reached(losses: Sequence[Tensor]) -> None:
             "no trainable parameter takes part in the model's outputs, so that every gradient is "
             "0: take torch.no_grad, inference_mode, detach and rounding out of its forward, or set "
             "requires_grad on what makes the logits; 'margin' and 'entropy' take no gradients"
+        )
+
+
+def check_found(squares: Sequence[Mapping[nn.Parameter, Tensor]], samples: int) -> None:
+    """Raise if no parameter got a gradient from any loss, though they lead back to something.
+
+    Raises:
+        ModelError: Says what gradients may have gone to.
+    """
+    if samples and not any(squares):
+        raise ModelError(
+            "no trainable parameter gets a gradient, though the outputs have one: the model "
+            "computes with other tensors than its parameters, such as copies or gathered ones; "
+            "give the plain module that holds what it computes with"
         )
 
 

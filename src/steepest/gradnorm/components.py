@@ -30,8 +30,8 @@ class Component:
         pending: How many uses have not reported yet.
     """
 
-    def __init__(self) -> None:
-        self.sources: list[Source] = []
+    def __init__(self, sources: Iterable[Source] = ()) -> None:
+        self.sources = list(sources)
         self.pending = 0
         self._shares: dict[Source, list[Share]] = defaultdict(list)
 
@@ -83,6 +83,9 @@ def group(
         sources: In the order in which they came to be.
         together: Sources that are to be in one component all the same.
     """
+    sources, together = list(sources), list(together)
+    if not together and all(source.parameter is not None for source in sources):
+        return {source: Component([source]) for source in sources}
     found: dict[Source, Component] = {}
     by_root: dict[nn.Parameter, Component] = {}
     for source in sources:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
@@ -30,7 +32,7 @@ class Convolved(Share):
     """
 
     def __init__(self, x: Tensor, g: Tensor, geometry: Geometry, shape: torch.Size) -> None:
-        self.samples, self.shape = len(x), shape
+        self.samples, self.shape = x.shape[0], shape
         self._x, self._g, self._geometry = x, g, geometry
 
     def squares(self, routes: Routes) -> Tensor:
@@ -58,7 +60,7 @@ class Convolved(Share):
             parts.append(self._together(here) if route == "together" else self._cut(here))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    @property
+    @cached_property
     def _counted(self) -> Costs:
         x, g = self._x, self._g
         return costs_of(self._geometry, self.shape, x.shape, g.shape, x.dtype, x.device.type)
@@ -127,8 +129,10 @@ class Convolved(Share):
         return built.movedim(-1, 2).contiguous() if self._by_rows() else built
 
     def _patches(self, rows: slice) -> Outer:
-        x, g = self._x[rows], self._g[rows]
-        samples, frames, groups = len(x), x.shape[1], self._geometry.groups
+        x, g = self._x, self._g
+        if rows.stop - rows.start < self.samples:
+            x, g = x[rows], g[rows]
+        samples, frames, groups = x.shape[0], x.shape[1], self._geometry.groups
         out = g.shape[3:]
         if self._by_rows():
             # [N, 1, F · T, K] and [N, 1, F · T, O]: frames are more positions.

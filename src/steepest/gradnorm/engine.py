@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from operator import is_
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
-from steepest.gradnorm.checks import check_mode, check_reached, check_weights
+from steepest.gradnorm.checks import check_found, check_mode, check_reached, check_weights
 from steepest.gradnorm.components import Squares
 from steepest.gradnorm.forms import Forms, Known
 from steepest.gradnorm.inputs import Inputs
@@ -24,10 +25,13 @@ from steepest.gradnorm.precision import Precision, computing_in, precision_of
 from steepest.gradnorm.preserve import preserved, preserved_buffers
 from steepest.gradnorm.recorded import Recorder, form_of
 from steepest.gradnorm.routes import Clock, Routes
+from steepest.gradnorm.sources import Source
 from steepest.gradnorm.state import state_of
 from steepest.gradnorm.steps import Plan
 from steepest.gradnorm.trial import wrong_in_batch
+from steepest.gradnorm.uncompiled import uncompiled
 from steepest.gradnorm.watch import Watch
+from steepest.gradnorm.wrappers import check_wrappers, unwrapped
 
 _ONE_AT_A_TIME = threading.RLock()
 """Precision is a setting of the whole process, and models are changed while they are measured."""
@@ -61,8 +65,10 @@ class Engine:
     ) -> None:
         if not isinstance(model, nn.Module):
             raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
-        self.model: nn.Module = getattr(model, "_orig_mod", model)
+        self.model = unwrapped(model)
         self._parameters: dict[str, nn.Parameter] = {}
+        self._layers: list[nn.Module] = []
+        self._sources: list[Source] = []
         self.names: list[str] = []
         self.precision = precision
         self._forms = Forms(self)
@@ -75,14 +81,18 @@ class Engine:
 
     def check(self) -> None:
         """Look at the model again: its mode, and which parameters it has and trains."""
-        check_mode(self.model)
+        named = dict(self.model.named_modules())
+        check_mode(named)
+        self._layers = list(named.values())
         found = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         if not found:
             raise InputError("the model has no trainable parameter: set requires_grad on some")
-        if list(found) == self.names and all(p is self._parameters[n] for n, p in found.items()):
+        if list(found) == self.names and all(map(is_, found.values(), self._parameters.values())):
             return
+        check_wrappers(self.model)
         check_weights(found)
         self._parameters, self.names = found, list(found)
+        self._sources = [Source(p, parameter=p) for p in found.values()]
         self._forms.clear()
 
     @property
@@ -149,7 +159,7 @@ class Engine:
         self.check()
         known = self._last = self._forms.known(inputs)
         known.batches += 1
-        with self._measuring(), preserved_buffers(self.model) as buffers:
+        with self._measuring(), preserved_buffers(self._layers) as buffers:
             while True:
                 plan = self.plan(inputs, losses)
                 outputs, found, known.missed = self.by_rules(plan, inputs, losses)
@@ -170,6 +180,7 @@ class Engine:
                     squares.update(more)
             self._changes_buffers |= buffers.changed()
         total = batches.count(inputs)
+        check_found(found, total)
         return outputs, [self.columns(squares, total) for squares in found]
 
     def plan(self, inputs: Inputs, losses: RowLosses) -> Plan:
@@ -189,7 +200,9 @@ class Engine:
         Nothing here waits for the device.
         """
         total = batches.count(inputs)
-        fast = [p for p in self._parameters.values() if p not in plan.slow]
+        fast = self._sources
+        if plan.slow:
+            fast = [source for source in fast if source.parameter not in plan.slow]
         self.routes.doubts = {}
         watch = Watch(fast, total, plan, data=batches.tensors_of(inputs), model=self.model)
         try:
@@ -210,8 +223,8 @@ class Engine:
     def _measuring(self) -> Iterator[None]:
         with (
             torch.inference_mode(mode=False),
-            torch.compiler.set_stance("force_eager"),
-            preserved(self.model),
+            uncompiled(),
+            preserved(self._layers),
             torch.enable_grad(),
             computing_in(self.precision, self.device),
         ):
@@ -265,8 +278,9 @@ class Engine:
     def columns(self, squares: Squares, total: int) -> Tensor:
         """Return a table of squared norms [N, P], zero where nothing was found."""
         zero = torch.zeros(total, dtype=torch.float64, device=self.device)
+        kind = (zero.dtype, zero.device)
         found = (squares.get(p, zero) for p in self._parameters.values())
-        return torch.stack([column.to(zero) for column in found], dim=1)
+        return torch.stack([c if (c.dtype, c.device) == kind else c.to(zero) for c in found], dim=1)
 
     def _doubtful(self) -> bool:
         """Say whether sums cancelled somewhere, and take another route there from now on."""
@@ -282,5 +296,5 @@ class Engine:
     def restored_call(self, inputs: Inputs, watch: Watch | None = None) -> Any:  # noqa: ANN401
         """Run the model, watched or not, and put back the attributes that it sets on its way."""
         copied = self._forms.changes_inputs
-        with attributes_restored(self.model):
+        with attributes_restored(self._layers):
             return batches.call(self.model, inputs, copied=copied, mode=watch)

@@ -55,9 +55,11 @@ def call(
         if is_out_of_memory(error):
             raise
         shapes = ", ".join(f"{list(t.shape)} {t.dtype}" for t in tensors_of(inputs))
+        remedy = "give it what it was trained on"
+        if type(model).forward is nn.Module.forward:
+            remedy = "give it a forward that returns the logits, or the module within that does"
         raise ModelError(
-            f"the model failed on inputs {shapes} ({in_one_line(error)}): "
-            "give it what it was trained on"
+            f"the model failed on inputs {shapes} ({in_one_line(error)}): {remedy}"
         ) from error
 
 
@@ -127,6 +129,8 @@ def cloned(inputs: Inputs) -> Inputs:
 
 def cut_off(tensor: Tensor) -> Tensor:
     """Return a tensor cut off from any graph it came from, and fit for a new one."""
+    if not torch.is_inference_mode_enabled() and not tensor.is_inference():
+        return tensor.detach()
     with torch.inference_mode(mode=False):
         return tensor.clone() if tensor.is_inference() else tensor.detach()
 
@@ -175,11 +179,10 @@ def logits_of(outputs: Any) -> Tensor:  # noqa: ANN401
         ModelError: If there are none.
     """
     logits = outputs
-    _refuse_boxes(outputs)
-    if isinstance(outputs, Mapping):
-        logits = outputs.get("logits")
-    elif not isinstance(outputs, Tensor):
-        logits = getattr(outputs, "logits", None)
+    if not isinstance(outputs, Tensor):
+        _refuse_boxes(outputs)
+        mapped = isinstance(outputs, Mapping)
+        logits = outputs.get("logits") if mapped else getattr(outputs, "logits", None)
     if not isinstance(logits, Tensor):
         raise ModelError(
             f"the model returned {type(outputs).__name__}, which is neither a tensor nor carries "
@@ -199,6 +202,8 @@ def check_classes_second(outputs: Any) -> None:  # noqa: ANN401
     Raises:
         ModelError: Says the remedy.
     """
+    if isinstance(outputs, Tensor):
+        return  # It has no name that would tell.
     kind = type(outputs).__name__
     if any(word in kind for word in _OF_TOKENS) and outputs.logits.ndim == 3:
         raise ModelError(
@@ -209,8 +214,6 @@ def check_classes_second(outputs: Any) -> None:  # noqa: ANN401
 
 def _refuse_boxes(outputs: Any) -> None:  # noqa: ANN401
     """Refuse a detector, whose logits are those of boxes and would be taken for label maps."""
-    if isinstance(outputs, Tensor):
-        return
     found = outputs[0] if isinstance(outputs, (list, tuple)) and outputs else outputs
     for name in ("boxes", "pred_boxes"):
         if name in found if isinstance(found, Mapping) else hasattr(found, name):

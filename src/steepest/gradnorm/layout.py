@@ -32,7 +32,7 @@ class Layout:
 
     def fits(self, shape: Sequence[int], samples: int) -> bool:
         """Say whether a tensor of this shape can hold so many samples in this way."""
-        return len(shape) > self.dim and shape[self.dim] == self.repeats * samples
+        return len(shape) > self.dim and shape[self.dim] == self.outer * self.inner * samples
 
     def first(self, tensor: Tensor, samples: int) -> Tensor:
         """Bring the samples to the front.
@@ -44,7 +44,7 @@ class Layout:
         Returns:
             [N, ..., outer · inner, ...]: one dimension more, the others in their order.
         """
-        if self.dim == 0 and self.repeats == 1 and len(tensor) == samples:
+        if self.dim == 0 and self.outer == self.inner == 1 and tensor.shape[0] == samples:
             return tensor.unsqueeze(1)  # Most often they are, and it takes no more.
         split = self._split(tensor, samples)
         return split.movedim(self.dim + 1, 0).flatten(self.dim + 1, self.dim + 2)

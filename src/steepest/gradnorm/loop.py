@@ -33,12 +33,13 @@ def squares_one_by_one(
         parameters: The parameters, by name; they require grad.
 
     Returns:
-        For each loss the squared norms [N] of each parameter.
+        For each loss the squared norms [N] of each parameter that any sample's gradient reached.
 
     Raises:
         ModelError: If a backward pass fails; says why.
     """
     wanted = list(parameters.values())
+    reached: set[int] = set()
     rows: list[list[Tensor]] = []
     for i in range(batches.count(inputs)):
         here = slice(i, i + 1)
@@ -47,22 +48,26 @@ def squares_one_by_one(
         last = len(values) - 1
         try:
             rows.append(
-                [_squares_of(v, outputs, wanted, keep=j < last) for j, v in enumerate(values)]
+                [
+                    _squares_of(v, outputs, wanted, reached, keep=j < last)
+                    for j, v in enumerate(values)
+                ]
             )
         except (RuntimeError, ValueError) as error:
             raise _explained(error, list(parameters)) from error
     stacked = [torch.stack(column) for column in zip(*rows, strict=True)]
-    return [{p: table[:, j] for j, p in enumerate(wanted)} for table in stacked]
+    return [{p: t[:, j] for j, p in enumerate(wanted) if j in reached} for t in stacked]
 
 
 def _squares_of(
     loss: Tensor,
     outputs: Any,  # noqa: ANN401
     parameters: list[nn.Parameter],
+    reached: set[int],
     *,
     keep: bool,
 ) -> Tensor:
-    """Return the squared gradient norms [P] of one sample's loss [1]."""
+    """Return the squared gradient norms [P] of one sample's loss [1], and note who has one."""
     if not loss.requires_grad:
         return torch.zeros(len(parameters), dtype=torch.float64, device=loss.device)
     scale = scales_of_half(loss, outputs, parameters)
@@ -70,6 +75,7 @@ def _squares_of(
     grads = torch.autograd.grad(scaled, parameters, retain_graph=keep, allow_unused=True)
     zero = torch.zeros((), dtype=torch.float64, device=loss.device)
     found: Sequence[Tensor | None] = grads
+    reached.update(j for j, g in enumerate(found) if g is not None)
     squares = [zero if g is None else square_in_double(g) for g in found]
     return torch.stack([s.to(loss.device) for s in squares]) / scale.square()
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from steepest.gradnorm.components import Squares, group
 from steepest.gradnorm.routes import Routes
-from steepest.gradnorm.scaling import rescaled, scales_of
+from steepest.gradnorm.scaling import rescaled, scaled_sum
 from steepest.gradnorm.sources import Source, roots_of
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
@@ -68,8 +68,8 @@ class Meter:
             squares: Squares = {}
             if value.requires_grad:
                 self.phase = "ignore"
-                scales = scales_of(value, outputs)
-                loss = (value * scales.to(value.dtype)).sum()
+                by_values = value.is_cpu and not self._routes.traced
+                loss, scales = scaled_sum(value, outputs, by_values=by_values)
                 squares, lost = self.measure(loss, keep=index + 1 < len(values))
                 squares = rescaled(squares, scales)
                 missed |= lost
@@ -102,7 +102,7 @@ class Meter:
         for use in self._watch.uses:
             if use.listening > 1 and use.gradients:
                 self._observe(use)
-        for component in set(self._components.values()):
+        for component in self._components.values():
             self.squares.update(component.take(self._routes))
         stray = {id(leaf) for leaf, g in zip(leaves, found, strict=True) if g is not None}
         for source in self._watch.sources:

@@ -111,14 +111,16 @@ class GradientNorms:
         """
         if targets is not None and not isinstance(targets, Tensor):
             raise InputError(f"targets must be a tensor, not {type(targets).__name__}")
-        total = batches.count(inputs)
-        on_cpu = all(tensor.device.type == "cpu" for tensor in batches.tensors_of(inputs))
+        tensors = batches.tensors_of(inputs)
+        total = tensors[0].shape[0]
+        on_cpu = all(tensor.is_cpu for tensor in tensors)
         finite = None if on_cpu else batches.are_finite(inputs)
         if on_cpu:
             batches.check_finite(inputs)
         if targets is not None:
             targets = batches.cut_off(targets)
-        resolve(self._loss, targets, total)  # Says at once what does not fit.
+        if self._label_free is None or targets is not None:
+            resolve(self._loss, targets, total)  # Says at once what does not fit.
         squares = self._all_squares(inputs, targets, total)
         if self._verify and total:
             from steepest.gradnorm.verification import verify
@@ -178,7 +180,7 @@ class GradientNorms:
             from steepest.gradnorm.batch_size import samples_that_fit
 
             try:
-                with preserved_buffers(self.engine.model):
+                with preserved_buffers(self.engine.model.modules()):
                     self._microbatch = samples_that_fit(self.engine, inputs)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):

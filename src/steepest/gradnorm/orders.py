@@ -15,7 +15,13 @@ import torch
 from torch import Tensor
 
 from steepest.gradnorm.origins import Origins, plain_name, tensors_in
-from steepest.gradnorm.shifts import is_mask, puts_in_order, shifts_of, stays_within_samples
+from steepest.gradnorm.shifts import (
+    is_mask,
+    numbers_samples,
+    puts_in_order,
+    shifts_of,
+    stays_within_samples,
+)
 
 _ASKS = {
     "item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__",
@@ -41,7 +47,10 @@ class Move:
         turns: Whether all are kept, in another order; a model may choose by the data whether to
             go on with it.
         within: Whether nothing leaves its sample, as far as numbers of rows can tell.
-        rows: What is moved in that case, while it is being recorded.
+        rows: What is moved in that case, while it is being recorded; None where the samples have a
+            dimension of their own.
+        numbers: The shapes of what comes out, if those are whole numbers. If they are the same for
+            any number of samples, nothing in there belongs to one of them.
     """
 
     name: str
@@ -52,6 +61,7 @@ class Move:
     turns: bool = False
     within: bool = False
     rows: Tensor | None = field(compare=False, default=None)
+    numbers: tuple[torch.Size, ...] | None = field(compare=False, default=None)
 
 
 class Orders:
@@ -73,15 +83,20 @@ class Orders:
     def __init__(self, origins: Origins, samples: int, *, recording: bool = True) -> None:
         self._origins, self.samples, self._recording = origins, samples, recording
         self.moves: list[Move] = []
+        self._before = 0
         self.asked = False
         self.hidden_from: int | None = None
         self.made: list[tuple[str, int, list[torch.Size]]] = []
 
     def note_made(self, func: Callable[..., Any], result: Any, place: int) -> None:  # noqa: ANN401
-        """Note the shapes of results that depend on the data, while recording."""
+        """Note the shapes of results that depend on the data."""
+        found = tensors_in(result)
+        if found and not any(tensor.is_floating_point() for tensor in found):
+            numbers = tuple(tensor.shape for tensor in found)
+            new = [replace(move, numbers=numbers) for move in self.moves[self._before :]]
+            self.moves[self._before :] = new
         if self._recording and self._origins.stem_from_data(result):
-            shapes = [tensor.shape for tensor in tensors_in(result)]
-            self.made.append((plain_name(func), place, shapes))
+            self.made.append((plain_name(func), place, [tensor.shape for tensor in found]))
 
     def note(
         self,
@@ -92,6 +107,7 @@ class Orders:
     ) -> None:
         """Look at a call before its results are known to ``Origins``."""
         origins, name, given = self._origins, plain_name(func), (args, dict(kwargs))
+        self._before = len(self.moves)
         if self._recording and self.hidden_from is None and origins.are_new(given):
             self.hidden_from = place
         if name in _ASKS or (name == "where" and len(args) + len(kwargs) == 1):
@@ -101,9 +117,11 @@ class Orders:
             by_data = origins.vary(shift.how)
             if origins.vary(shift.moved) and not origins.are_steady(shift.how):
                 self.asked |= by_data and is_mask(shift.how)
-                alone = by_data and len(shifts) == 1
-                within = alone and stays_within_samples(shift, self.samples)
-                rows = shift.moved.detach().clone() if within and self._recording else None
+                alone = len(shifts) == 1
+                stays = stays_within_samples if alone else numbers_samples
+                within = by_data and stays(shift, self.samples)
+                kept = within and alone and self._recording
+                rows = shift.moved.detach().clone() if kept else None
                 turns = name in _TURNS or (not by_data and puts_in_order(shift))
                 shape = shift.base.shape
                 self.moves.append(
@@ -133,6 +151,9 @@ def first_disorder(small: Orders, large: Orders) -> int | None:
 def moves_to_expect(small: Orders, large: Orders) -> list[Move] | None:
     """Return the moves that every batch must make; None if none of them could make others."""
     moves = [replace(move, rows=None) for move in small.moves]
+    for i, (a, b) in enumerate(zip(small.moves, large.moves, strict=False)):
+        if a.numbers != b.numbers:
+            moves[i] = replace(moves[i], numbers=None)
     asked = small.asked or large.asked
     return moves if asked or any(move.within for move in moves) else None
 
@@ -146,7 +167,11 @@ def _first_move(small: Orders, large: Orders) -> int | None:
     for a, b in zip_longest(*both):
         if a is None or b is None or a != b or len(a.shape) != len(b.shape):
             return min(move.place for move in (a, b) if move is not None)
-        if a.within and _are_blocks(a.rows, small.samples, b.rows, large.samples):
+        if a.within and (
+            a.rows is None or _are_blocks(a.rows, small.samples, b.rows, large.samples)
+        ):
+            continue
+        if a.numbers is not None and a.numbers == b.numbers:
             continue
         grown = [(a.shape[dim], b.shape[dim]) for dim in a.dims if a.shape[dim] != b.shape[dim]]
         if not (a.by_data or asked or a.turns):

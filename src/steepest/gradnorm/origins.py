@@ -59,7 +59,7 @@ class Origins:
 
     Args:
         data: The batch.
-        constants: The model's parameters and buffers.
+        constants: What the model comes with: parameters, buffers and the like.
     """
 
     def __init__(self, data: Iterable[Tensor], constants: Iterable[Tensor]) -> None:

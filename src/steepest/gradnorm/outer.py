@@ -14,6 +14,9 @@ from steepest.gradnorm.shares import Share, sum_of_squares, wide
 _CANCELLED = 0.02
 """Below this share of what unrelated terms would add up to, a sum counts as cancelled."""
 
+_VECTOR = 8
+"""Products of matrices are quickest if the rows of what they give are multiples of this."""
+
 
 class Outer(Share):
     """Gradients Σ_t g_t a_tᵀ over positions t, group by group.
@@ -28,7 +31,7 @@ class Outer(Share):
     def __init__(
         self, a: Tensor, g: Tensor, shape: torch.Size, *, transposed: bool = False
     ) -> None:
-        self.samples, self.shape = len(a), shape
+        self.samples, self.shape = a.shape[0], shape
         self._a, self._g, self._transposed = a, g, transposed
 
     def squares(self, routes: Routes) -> Tensor:
@@ -37,10 +40,10 @@ class Outer(Share):
         groups, positions, fan_in, fan_out = *a.shape[1:], g.shape[3]
         if positions == 1:
             routes.note("closed form")
-            left: Tensor = torch.linalg.vector_norm(a, dim=(2, 3), dtype=wide(a))
-            right: Tensor = torch.linalg.vector_norm(g, dim=(2, 3), dtype=wide(g))
-            squares = (left * right).square()
-            return squares[:, 0] if groups == 1 else squares.sum(1)
+            left: Tensor = torch.linalg.vector_norm(a, dim=3, dtype=wide(a))
+            right: Tensor = torch.linalg.vector_norm(g, dim=3, dtype=wide(g))
+            squares = (left * right).square_()
+            return squares.flatten() if groups == 1 else squares.sum((1, 2))
         costs: dict[str, float] = {
             "instantiate": positions * fan_in * fan_out,
             "gram": positions**2 * (fan_in + fan_out),
@@ -73,6 +76,11 @@ class Outer(Share):
         a, g = self._a[rows], self._g[rows]
         return (a, g) if self._transposed else (g, a)
 
+    def _turns(self) -> bool:
+        """Say whether a CPU builds [K, O] quicker than [O, K]: rows should fill its vectors."""
+        fan_in, fan_out = self._a.shape[3], self._g.shape[3]
+        return self._a.is_cpu and fan_out % _VECTOR == 0 and fan_in % _VECTOR != 0
+
     def _scratch(self, route: str) -> int:
         """Return how many numbers a route writes down for one sample."""
         groups, positions, fan_in, fan_out = *self._a.shape[1:], self._g.shape[3]
@@ -88,12 +96,15 @@ class Outer(Share):
             routes.doubt(cancelled(total, size, a.shape[2]))
             return total.clamp_min(0)
         parts = []
-        for rows in chunks(len(a), self._scratch(route)):
-            x, y = a[rows], g[rows]
+        for rows in chunks(self.samples, self._scratch(route)):
+            whole = rows.stop - rows.start == self.samples
+            x, y = (a, g) if whole else (a[rows], g[rows])
             if route == "gram":
                 parts.append(gram_total(_grams, x, y, routes))
             else:
-                parts.append(sum_of_squares(y.transpose(2, 3) @ x))
+                # The norm is the same the other way round.
+                left, right = (x, y) if self._turns() else (y, x)
+                parts.append(sum_of_squares(left.transpose(2, 3) @ right))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 

@@ -73,15 +73,15 @@ def patches(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
         [N, G, K, T] for G groups, K = (C / G) · taps; in the order of ``weight.flatten(1)`` and
         ``output.flatten(2)``.
     """
-    dims = len(out)
-    steps = zip(geometry.kernel, geometry.stride, geometry.dilation, out, strict=True)
-    for d, (size, step, gap, n) in enumerate(steps):
-        x = x.unfold(2 + d, gap * (size - 1) + 1, step).narrow(2 + d, 0, n)[..., ::gap]
-    # Now [N, C, *T, *kernel]; bring the kernel beside the channels.
-    spatial, kernel = range(2, 2 + dims), range(2 + dims, 2 + 2 * dims)
-    x = x.permute(0, 1, *kernel, *spatial)
-    width = x.shape[1] // geometry.groups * geometry.taps
-    return x.reshape(len(x), geometry.groups, width, out.numel())
+    samples, channels = x.shape[:2]
+    sample, channel, *steps = x.stride()
+    taps = [gap * step for gap, step in zip(geometry.dilation, steps, strict=True)]
+    moves = [move * step for move, step in zip(geometry.stride, steps, strict=True)]
+    # The kernel beside the channels: [N, C, *kernel, *T].
+    sizes = (samples, channels, *geometry.kernel, *out)
+    cut = x.as_strided(sizes, (sample, channel, *taps, *moves))
+    width = channels // geometry.groups * geometry.taps
+    return cut.reshape(samples, geometry.groups, width, out.numel())
 
 
 def patch_rows(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:

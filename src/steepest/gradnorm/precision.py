@@ -16,6 +16,9 @@ Precision = Literal["fp32", "tf32", "bf16"]
 """``fp32`` as the weights are; ``tf32`` allows GPUs ten bits of fraction; ``bf16`` casts."""
 
 
+_ALWAYS_KNOWN = {"cpu", "cuda"}
+"""Kinds of devices that any build of torch can cast on."""
+
 Casting = tuple[str, torch.dtype | None]
 """A kind of device, and what ``torch.autocast`` casts to there, if anything."""
 
@@ -46,24 +49,27 @@ def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
     torch.set_float32_matmul_precision("high" if allowed else "highest")
     torch.backends.cudnn.allow_tf32 = allowed
     try:
-        # What is cast and kept outside a recording would not be cast again within it.
-        with torch.autocast(
-            device.type,
-            dtype=torch.bfloat16,
-            enabled=precision == "bf16",
-            cache_enabled=False,
-        ):
+        with _casting_for(precision, device):
             yield
     finally:
         torch.set_float32_matmul_precision(matmul)
         torch.backends.cudnn.allow_tf32 = convolution
 
 
+def _casting_for(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    cast = precision == "bf16"
+    if not cast and casting_now(device)[1] is None:
+        return nullcontext()
+    # What is cast and kept outside a recording would not be cast again within it.
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=cast, cache_enabled=False)
+
+
 def casting_now(device: torch.device) -> Casting:
     """Return what is cast to on a device at the moment, by a model's own autocast too."""
     kind = device.type
-    known = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    return kind, torch.get_autocast_dtype(kind) if known else None
+    known = kind in _ALWAYS_KNOWN or torch.amp.is_autocast_available(kind)
+    casts = known and torch.is_autocast_enabled(kind)
+    return kind, torch.get_autocast_dtype(kind) if casts else None
 
 
 def casting_as(casting: Casting) -> AbstractContextManager[object]:

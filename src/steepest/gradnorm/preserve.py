@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -14,13 +14,13 @@ _TABLES = (nn.Embedding, nn.EmbeddingBag)
 
 
 @contextmanager
-def preserved(model: nn.Module) -> Iterator[None]:
-    """Restore mode, ``requires_grad`` and random state on the way out.
+def preserved(layers: Iterable[nn.Module]) -> Iterator[None]:
+    """Restore the mode and ``requires_grad`` of all of a model's modules, and the random state.
 
     Gradients are never accumulated here (``torch.autograd.grad`` is used throughout), and hooks
     are removed by those who add them.
     """
-    modes = [(module, module.training) for module in model.modules()]
+    modes = [(module, module.training) for module in layers]
     renormed = [
         module.weight for module, _ in modes
         if isinstance(module, _TABLES) and module.max_norm is not None
@@ -62,12 +62,12 @@ def _same_draws(devices: set[torch.device]) -> Iterator[None]:
 
 
 class Buffers:
-    """Copies of a model's buffers, to put back what a forward pass changes or replaces."""
+    """Copies of modules' buffers, to put back what a forward pass changes or replaces."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, layers: Iterable[nn.Module]) -> None:
         self._saved = [
             (module, name, buffer, buffer._version, buffer.clone())  # noqa: SLF001 - cheaper than equality
-            for module in model.modules()
+            for module in layers
             for name, buffer in module._buffers.items()  # noqa: SLF001 - buffers, not saved ones alone
             if buffer is not None
         ]
@@ -90,9 +90,9 @@ class Buffers:
 
 
 @contextmanager
-def preserved_buffers(model: nn.Module) -> Iterator[Buffers]:
-    """Put back the buffers that a forward pass changes or replaces."""
-    buffers = Buffers(model)
+def preserved_buffers(layers: Iterable[nn.Module]) -> Iterator[Buffers]:
+    """Put back the buffers that a forward pass changes or replaces in all of a model's modules."""
+    buffers = Buffers(layers)
     try:
         yield buffers
     finally:
@@ -102,7 +102,7 @@ def preserved_buffers(model: nn.Module) -> Iterator[Buffers]:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Put the model into eval mode, and leave it as it was found."""
-    with preserved(model), preserved_buffers(model):
+    with preserved(model.modules()), preserved_buffers(model.modules()):
         try:
             model.eval()
         except NotImplementedError as error:

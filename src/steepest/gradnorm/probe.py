@@ -23,6 +23,7 @@ from steepest.gradnorm.orders import first_disorder, moves_to_expect
 from steepest.gradnorm.rounding import Coarseness, coarseness_of
 from steepest.gradnorm.rows import Rows, measurable, settled
 from steepest.gradnorm.scaling import scales_of
+from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Kind, Plan, Step, locate, same_place
 from steepest.gradnorm.watch import UnwatchableError, Watch
 from steepest.memory import is_out_of_memory
@@ -110,10 +111,10 @@ class Probe:
         inputs = batches.take(self._inputs, self._rows(size))
         given = batches.tensors_of(inputs)
         versions = [tensor._version for tensor in given]  # noqa: SLF001 - cheaper than equality
-        watched = [p for p in self._parameters if p not in self._slow]
+        watched = [Source(p, parameter=p) for p in self._parameters if p not in self._slow]
         watch = Watch(watched, size, data=given, model=self._model, kinds=self._kinds)
         try:
-            with attributes_restored(self._model), Coarseness() as seen:
+            with attributes_restored(self._model.modules()), Coarseness() as seen:
                 outputs = batches.call(self._model, inputs, copied=False, mode=watch)
             self._coarseness = max(self._coarseness, seen.worst)
         except ModelError as error:
@@ -129,7 +130,7 @@ class Probe:
 
     def _run_as_given(self) -> None:
         """Run the whole batch unwatched: a model that fails even then says why."""
-        with attributes_restored(self._model):
+        with attributes_restored(self._model.modules()):
             batches.call(self._model, self._inputs)
 
     def _rows(self, size: int) -> Tensor:
@@ -216,7 +217,7 @@ class Probe:
         # In half precision the rows of a sure sample would vanish, and tell nothing.
         rows.send(values * scales_of(values, outputs).to(values.dtype))
         for use in watch.uses:
-            if not settled(use, rows, [steps[use.place] for steps in plans]):
+            if not settled(use, rows, [steps[use.place] for steps in plans], self._coarseness):
                 lost |= use.step.roots
             elif len(use.step.choices) > 1 and not rows.seen(use):
                 # Nothing arrived that could tell: another batch may.

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from torch import Tensor
 from torch.autograd.graph import Node, get_gradient_edge
 
+_WALKED = 64
+"""So many steps from losses to logits are looked at."""
+
 
 class Reach:
     """Knows which nodes of a graph lead to certain leaves."""
@@ -48,3 +51,29 @@ def depends_on(results: Iterable[Tensor], leaves: Iterable[Tensor]) -> bool:
     for leaf in leaves:
         reach.add(leaf)
     return any(reach(result) for result in results)
+
+
+def only_through(result: Tensor, gate: Tensor) -> bool:
+    """Say whether all that a result would send a gradient to lies behind another tensor.
+
+    Args:
+        result: Was made of the other one, and perhaps of more.
+        gate: No leaf.
+    """
+    start, end = result.grad_fn, gate.grad_fn
+    seen, waiting = {start}, [start]
+    while waiting:
+        node = waiting.pop()
+        if node is None or len(seen) > _WALKED:
+            return False
+        below = [edge for edge in node.next_functions if edge[0] is not None]
+        if not below:
+            return False  # A leaf.
+        for following, place in below:
+            if following is end:
+                if place != gate.output_nr:
+                    return False
+            elif following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return True

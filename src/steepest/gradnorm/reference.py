@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.gradnorm import inputs as batches
+from steepest.gradnorm.attributes import attributes_restored
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import square_in_double
 from steepest.gradnorm.losses import Loss, resolve
@@ -40,7 +41,8 @@ def reference_norms(
     rows: list[Tensor] = []
     for i in range(total):
         here = slice(i, i + 1)
-        outputs = batches.call(model, batches.take(inputs, here))
+        with attributes_restored(model.modules()):
+            outputs = batches.call(model, batches.take(inputs, here))
         (value,) = losses(outputs, here)
         # As training in half precision does; ones elsewhere.
         scale = scales_of_half(value, outputs, parameters)

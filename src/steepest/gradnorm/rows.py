@@ -11,8 +11,8 @@ from steepest.gradnorm.steps import Step, settle
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
 
-_DISORDER = 0.1
-"""What half precision may lose. Where two orders are both so near, the nearer is right."""
+_DISORDER, _DISORDER_OF_HALF = 1e-4, 0.1
+"""What rounding may lose. Where two orders are both so near, the nearer is right."""
 
 
 class Rows:
@@ -59,8 +59,15 @@ class Rows:
         return worst
 
 
-def settled(use: Use, rows: Rows, steps: list[Step]) -> bool:
-    """Settle where the samples of a use are, if its gradients allow it."""
+def settled(use: Use, rows: Rows, steps: list[Step], coarseness: float) -> bool:
+    """Settle where the samples of a use are, if its gradients allow it.
+
+    Args:
+        use: Its gradients have arrived.
+        rows: What arrived.
+        steps: What is known of it, in each pass.
+        coarseness: Of the numbers that the model computes with.
+    """
     if use.spoilt:
         return False
     found: list[tuple[float, Layout]] = []
@@ -72,7 +79,8 @@ def settled(use: Use, rows: Rows, steps: list[Step]) -> bool:
     worst, best = min(found, key=lambda each: each[0])
     for step in steps:
         settle(step, best)
-    return worst <= _DISORDER
+    fine = coarseness <= torch.finfo(torch.float32).eps
+    return worst <= (_DISORDER if fine else _DISORDER_OF_HALF)
 
 
 def measurable(use: Use, steps: list[Step], coarseness: float) -> bool:

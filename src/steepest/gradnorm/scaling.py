@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.checks import is_unusual
+from steepest.gradnorm.reach import only_through
 
 _LARGEST = {torch.float16: 14}
 _LARGEST_OTHERWISE = 120
@@ -20,22 +21,71 @@ _STEPS_OF_HALF = (-36, 0, 36, 72, 108)
 """Half precision holds powers of two from -24 to 15: gradients of other sizes show at a step."""
 
 
+_FAINT = 1e-30
+"""Gradients smaller than this, or larger than one over it, are scaled in double precision."""
+
+
+def scaled_sum(
+    values: Tensor,
+    outputs: Any,  # noqa: ANN401
+    *,
+    by_values: bool,
+) -> tuple[Tensor, Tensor]:
+    """Add up losses [N], scaled such that each sample's gradient has a size around one.
+
+    To find that size takes the losses back to the logits. Where nothing else leads to the
+    parameters, and no digits are lost, the backward pass may go on from there: it starts from a
+    number that has the same gradient.
+
+    Args:
+        values: The losses [N].
+        outputs: What the model returned.
+        by_values: Whether to look at values, for which a GPU would have to be waited for.
+
+    Returns:
+        What to send back, and by what each sample's loss was multiplied [N].
+    """
+    logits = _logits_of(outputs)
+    if by_values and logits is not None and _starts_there(values, logits):
+        (gradient,) = torch.autograd.grad(values.sum(), logits, retain_graph=True)
+        size = gradient.abs().amax(tuple(range(1, gradient.ndim)), keepdim=True)
+        least, most = size.aminmax()
+        if float(least) > _FAINT and float(most) < 1 / _FAINT:
+            scales = torch.exp2(-size.log2().floor())
+            return (logits * (gradient * scales)).sum(), scales.flatten().double()
+    scales = scales_of(values, outputs)
+    return (values * scales.to(values.dtype)).sum(), scales
+
+
 def scales_of(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
     """Return powers of two [N] that bring each sample's gradient to a size around one.
 
     The squares of a sure sample's gradient would otherwise vanish in single precision. Scaling by
     a power of two is exact, and is undone afterwards.
     """
-    try:
-        logits = batches.logits_of(outputs)
-    except ModelError:
+    logits = _logits_of(outputs)
+    if logits is None or not logits.requires_grad:
         return _ones(values)
-    size = _size_of_gradient(values, logits) if logits.requires_grad else None
+    size = _size_of_gradient(values, logits)
     if size is None:
         return _ones(values)
     largest = _LARGEST.get(values.dtype, _LARGEST_OTHERWISE)
     exponents = torch.where(size > 0, size.clamp_min(1e-300).log2().floor(), 0)
     return torch.exp2(-exponents.clamp(-largest, largest)).to(values.device)
+
+
+def _logits_of(outputs: Any) -> Tensor | None:  # noqa: ANN401
+    try:
+        return batches.logits_of(outputs)
+    except ModelError:
+        return None
+
+
+def _starts_there(values: Tensor, logits: Tensor) -> bool:
+    """Say whether a backward pass of the losses [N] may go on from the gradient of the logits."""
+    if logits.grad_fn is None or logits._backward_hooks or logits.shape[0] != values.shape[0]:  # noqa: SLF001
+        return False
+    return logits.dtype in {torch.float32, torch.float64} and only_through(values, logits)
 
 
 def scales_of_half(
@@ -61,8 +111,10 @@ def rescaled(squares: Mapping[nn.Parameter, Tensor], scales: Tensor) -> dict[nn.
     """Undo the scaling of squared norms [N], for all parameters at once."""
     if not squares:
         return {}
-    table = torch.stack([s.to(scales.device) for s in squares.values()]).double()
-    return dict(zip(squares, (table / scales.square()).unbind(), strict=True))
+    device = scales.device
+    found = [s if s.device == device else s.to(device) for s in squares.values()]
+    table = torch.stack(found).double() / scales.square()
+    return dict(zip(squares, table.unbind(), strict=True))
 
 
 def _passes_half(values: Tensor) -> bool:

@@ -47,7 +47,7 @@ class Dense(Share):
     """
 
     def __init__(self, gradients: Tensor) -> None:
-        self.samples, self.shape = len(gradients), gradients.shape[1:]
+        self.samples, self.shape = gradients.shape[0], gradients.shape[1:]
         self._gradients = gradients
 
     def squares(self, routes: Routes) -> Tensor:
@@ -110,7 +110,7 @@ def sum_of_gradients(shares: Sequence[Share], rows: slice) -> Tensor:
 
 def sum_of_squares(gradients: Tensor) -> Tensor:
     """Return the squared norm of each sample's gradient [N], from [N, ...]."""
-    flat = gradients if gradients.ndim == 2 else gradients.reshape(len(gradients), -1)
+    flat = gradients if gradients.ndim == 2 else gradients.reshape(gradients.shape[0], -1)
     norms: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=wide(flat))
     return norms.square()
 

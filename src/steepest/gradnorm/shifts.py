@@ -158,17 +158,21 @@ def stays_within_samples(shift: Shift, samples: int) -> bool:
     """Say whether what is picked by number comes from its own sample, or goes there.
 
     So it is with graphs and clouds of points: neighbours are picked out of all the points of a
-    batch [N · P, D], of which the first P are those of the first sample, and so on.
+    batch [N · P, D], of which the first P are those of the first sample, and so on. So it is with
+    a mask that picks as many places of each sample, as one for the last word of a sentence does.
 
     Args:
         shift: The only one of a call.
         samples: The number of samples N.
     """
     indices = tensors_in(shift.how)
-    if shift.dims != (0,) or len(indices) != 1 or not isinstance(shift.moved, Tensor):
+    if shift.dims[:1] != (0,) or len(indices) != 1 or not isinstance(shift.moved, Tensor):
         return False
     (index,) = indices
-    if index.ndim == 0 or index.is_floating_point() or is_mask(index) or shift.moved.ndim == 0:
+    if index.dtype == torch.bool and shift.moved is shift.base and index.ndim == len(shift.dims):
+        return _picks_evenly(index, samples)
+    numbers = index.ndim > 0 and not index.is_floating_point() and not is_mask(index)
+    if shift.dims != (0,) or not numbers or shift.moved.ndim == 0:
         return False
     places, size = len(index), len(shift.base)
     if places % samples or size % samples or not index.numel():
@@ -179,6 +183,37 @@ def stays_within_samples(shift: Shift, samples: int) -> bool:
         return False  # Whole samples change places, or something goes to many.
     owners = torch.arange(places, device=index.device) // (places // samples)
     return bool((index.movedim(0, -1) % size // (size // samples) == owners).all())
+
+
+def _picks_evenly(mask: Tensor, samples: int) -> bool:
+    """Say whether a mask with the samples first picks as many places of each of them."""
+    if mask.numel() <= samples or len(mask) % samples:
+        return False  # One that picks samples.
+    picked = mask.reshape(samples, -1).sum(1)
+    return bool((picked == picked[0]).all()) and bool(picked[0] > 0)
+
+
+def numbers_samples(shift: Shift, samples: int) -> bool:
+    """Say whether one of several indices is the number of each sample, as often as of any other.
+
+    So it is where places are found by ``nonzero``: x[rows, columns] has those of the first sample
+    first, then those of the second.
+
+    Args:
+        shift: One of several of a call.
+        samples: The number of samples N.
+    """
+    indices = tensors_in(shift.how)
+    if len(shift.dims) != 1 or len(indices) != 1 or not isinstance(shift.moved, Tensor):
+        return False
+    (index,), size = indices, shift.base.shape[shift.dims[0]]
+    whole = index.ndim == 1 and not index.is_floating_point() and not is_mask(index)
+    if not whole or size != samples or not len(index) or len(index) % samples:
+        return False
+    if shift.moved is not shift.base and shift.moved.shape[:1] != index.shape:
+        return False
+    owners = torch.arange(len(index), device=index.device) // (len(index) // samples)
+    return bool((index % size == owners).all())
 
 
 def puts_in_order(shift: Shift) -> bool:

@@ -96,7 +96,7 @@ def sources_in(values: Iterable[Any], by_id: Mapping[int, Source]) -> list[Sourc
 def roots_of(sources: Iterable[Source]) -> set[nn.Parameter]:
     """Return the parameters that some sources are or were made of."""
     # A union of sets asks no parameter for its hash, which takes a while.
-    return set[nn.Parameter]().union(*(source.roots() for source in sources))
+    return set[nn.Parameter]().union(*[source.roots() for source in sources])
 
 
 def _stretch(view: Tensor, base: Tensor, whole: tuple[int, int]) -> tuple[int, int] | None:

@@ -1,8 +1,9 @@
 """Keep a wrong gradient of torch's own from what is measured.
 
-On a CPU, torch 2.13 misreads the gradient of an evaluating batch normalisation of one sample, and
-of an instance normalisation of any number, if its strides are those of a permuted tensor in all
-but the first dimension, as behind ``x.flatten(2).transpose(1, 2).flatten(1)``. A copy has others.
+On a CPU, torch 2.13 misreads the gradient of an evaluating batch normalisation where some size is
+1, as for one sample, if its strides are not those of the input, as behind
+``x.flatten(2).transpose(1, 2).flatten(1)``; and that of an instance normalisation if its strides
+are not plain. A copy has the right ones.
 """
 
 from __future__ import annotations
@@ -16,22 +17,42 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-_OF_ONE = {F.batch_norm, torch.batch_norm}
-_OF_ANY = {F.instance_norm, torch.instance_norm}
+_AS_INPUT = {F.batch_norm, torch.batch_norm}
+_ALWAYS_READ = 3
+"""Inputs of so many dimensions at most are read as they are."""
+_PLAIN = {F.instance_norm, torch.instance_norm}
 
 
 def plain_strides(samples: Tensor) -> AbstractContextManager[object]:
-    """Let normalisations of samples [N, ...] get gradients with plain strides where it matters."""
+    """Let normalisations of samples [N, ...] get gradients with the right strides."""
     concerned = samples.device.type == "cpu" and torch.is_grad_enabled()
     return _PlainStrides() if concerned else nullcontext()
 
 
-def straighten(func: Callable[..., Any], result: Any) -> None:  # noqa: ANN401 - of any function
-    """Let the result of a normalisation get a gradient with plain strides where it matters."""
-    concerned = func in _OF_ANY or (func in _OF_ONE and len(result) == 1)
+def straighten(
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    result: Any,  # noqa: ANN401 - of any function
+) -> None:
+    """Let the result of a normalisation get a gradient with the right strides where it matters.
+
+    Args:
+        func: Any function.
+        args: Its positional arguments.
+        kwargs: Its named arguments.
+        result: What it returned.
+    """
+    if func in _PLAIN:
+        like = torch.empty(result.shape, device="meta")
+    elif func in _AS_INPUT and 1 in result.shape and result.ndim > _ALWAYS_READ:
+        like = torch.empty_like(args[0] if args else kwargs["input"], device="meta")
+    else:
+        return
     # A leaf is a normalised weight that is watched: no gradient goes on from there.
-    if concerned and result.is_cpu and result.requires_grad and not result.is_leaf:
-        result.register_hook(_plain)
+    if result.is_cpu and result.requires_grad and not result.is_leaf:
+        wanted = like.stride()
+        result.register_hook(lambda gradient: _laid_out(gradient, wanted))
 
 
 class _PlainStrides(TorchFunctionMode):
@@ -42,11 +63,16 @@ class _PlainStrides(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        result = func(*args, **(kwargs or {}))
-        straighten(func, result)
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        straighten(func, args, kwargs, result)
         return result
 
 
-def _plain(gradient: Tensor) -> Tensor:
-    plain = torch.empty(gradient.shape, dtype=gradient.dtype, device=gradient.device)
-    return gradient if gradient.stride() == plain.stride() else plain.copy_(gradient)
+def _laid_out(gradient: Tensor, strides: tuple[int, ...]) -> Tensor:
+    if gradient.stride() == strides:
+        return gradient
+    copy = torch.empty_strided(
+        gradient.shape, strides, dtype=gradient.dtype, device=gradient.device
+    )
+    return copy.copy_(gradient)

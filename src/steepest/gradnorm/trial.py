@@ -107,10 +107,14 @@ def _disagreeing(
     """Return the parameters whose squared norms [N] differ by more than rounding."""
     wrong: set[nn.Parameter] = set()
     for mine, truth in zip(found, alone, strict=True):
-        size = torch.stack(list(truth.values())).sum(0).sqrt()
-        for parameter, squares in truth.items():
-            exact = squares.sqrt()
-            got = mine[parameter].sqrt() if parameter in mine else torch.zeros_like(exact)
+        either = {**mine, **truth}
+        if not either:
+            continue
+        # Who gets no gradient at all is missing.
+        zero = torch.zeros_like(next(iter((truth or mine).values())))
+        size = torch.stack([zero, *truth.values()]).sum(0).sqrt()
+        for parameter in either:
+            got, exact = (squares.get(parameter, zero).sqrt() for squares in (mine, truth))
             if bool(((got - exact).abs() > rounding * (exact + _NEGLIGIBLE * size)).any()):
                 wrong.add(parameter)
     return wrong

@@ -64,16 +64,22 @@ class Use:
         self.place, self.step, self.samples, self.sources = place, step, samples, sources
         self._arguments = Arguments(args, kwargs)
         by_id = {id(source.tensor): source for source in sources}
-        copies = {source: source.tensor.detach().requires_grad_() for source in sources}
+        copies = {id(source): source.tensor.detach().requires_grad_() for source in sources}
         given = self._arguments.values
         self._sources_at = [by_id.get(id(value)) for value in given]
-        values = [
-            v if s is None else copies[s] for v, s in zip(given, self._sources_at, strict=True)
-        ]
+        self._values: list[Any] = []
+        self._tensors: list[Tensor] = []
+        values = []
+        for value, source in zip(given, self._sources_at, strict=True):
+            goes_on = value if source is None else copies[id(source)]
+            values.append(goes_on)
+            if isinstance(goes_on, Tensor):
+                goes_on = goes_on.detach()
+                self._tensors.append(goes_on)
+            self._values.append(goes_on)
         self.inputs = self._arguments.rebuild(values)
         self._copies = list(copies.values())
         self._arguments.values = []
-        self._values: list[Any] = [v.detach() if isinstance(v, Tensor) else v for v in values]
         self._versions: list[int] = []
         self._casting = casting_now(sources[0].tensor.device)
         self._hooks: list[RemovableHandle] = []
@@ -99,8 +105,10 @@ class Use:
         The node behind it reports, after all hooks on the tensor itself: these may change the
         gradient.
         """
-        number, edge = self.listening, torch.autograd.graph.get_gradient_edge(result)
-        place = edge.output_nr  # The hook must not hold the node that holds it.
+        node, place = result.grad_fn, result.output_nr
+        if node is None:
+            node = torch.autograd.graph.get_gradient_edge(result).node
+        number = self.listening
         self.listening += 1
         if keep:
             self.results.append(result.detach())
@@ -114,10 +122,10 @@ class Use:
                 # A model that takes gradients of its own has second derivatives.
                 self.spoilt = True
             elif self.listener.phase != "ignore":
-                self.gradients[number] = gradient.detach()
+                self.gradients[number] = gradient.detach() if gradient.requires_grad else gradient
                 self.listener.arrived(self)
 
-        self._hooks.append(edge.node.register_prehook(arrive))
+        self._hooks.append(node.register_prehook(arrive))  # It must not hold the node.
 
     def close(self) -> None:
         """Let go of everything: nodes of a graph would keep it, and the graph, alive for ever."""
@@ -137,11 +145,11 @@ class Use:
         return [r._version for r in self.results] != self._result_versions  # noqa: SLF001
 
     def _now(self) -> list[int]:
-        return [v._version if isinstance(v, Tensor) else 0 for v in self._values]  # noqa: SLF001
+        return [tensor._version for tensor in self._tensors]  # noqa: SLF001
 
     def release(self) -> None:
         """Let go of the data and of the gradients."""
-        self._values, self.gradients = [], {}
+        self._values, self._tensors, self.gradients = [], [], {}
 
     def shares(self, *, fused: bool = True) -> list[tuple[Source, Share]]:
         """Return what it adds to the gradients of its sources.
@@ -158,12 +166,17 @@ class Use:
         if rule.samples == "first" and layout.dim != 0:
             raise NotImplementedError
         g = _computable(self.gradients[0])
-        at_inputs = zip(self._values, self.step.inputs, strict=True)
-        values = [_like(v, g, of_samples=layout is not None) for v, layout in at_inputs]
+        dtype = g.dtype
+        values = [
+            v
+            if not isinstance(v, Tensor) or v.dtype is dtype
+            else _like(v, g, of_samples=at is not None)
+            for v, at in zip(self._values, self.step.inputs, strict=True)
+        ]
         names = self._arguments.named(rule.arguments, values)
-        at = self._arguments.named(rule.arguments, self._sources_at)
-        wanted = {name: s for name, s in at.items() if isinstance(s, Source)}
-        if set(map(id, wanted.values())) != set(map(id, self.sources)):
+        sources_at = self._arguments.named(rule.arguments, self._sources_at)
+        wanted = {name: s for name, s in sources_at.items() if isinstance(s, Source)}
+        if set(wanted.values()) != set(self.sources):
             raise NotImplementedError  # A parameter within a list.
         call = Call(self.step.function, names, frozenset(wanted), layout, self.samples, fused=fused)
         found = rule.measure(call, g)
@@ -245,9 +258,7 @@ def _computable(gradient: Tensor) -> Tensor:
     return gradient if wide or gradient.is_cuda else gradient.float()
 
 
-def _like(value: Any, gradient: Tensor, *, of_samples: bool) -> Any:  # noqa: ANN401
-    if not isinstance(value, Tensor) or value.dtype == gradient.dtype:
-        return value
+def _like(value: Tensor, gradient: Tensor, *, of_samples: bool) -> Tensor:
     if gradient.itemsize < value.itemsize <= 4 and not of_samples:
         return value  # What all samples share, as a running mean: its rounding would add up.
     return value.to(gradient.dtype) if value.is_floating_point() else value

@@ -47,7 +47,7 @@ def verify(
     labels = None if targets is None else targets[rows.to(targets.device)]
     with (
         torch.inference_mode(mode=False), torch.enable_grad(),
-        preserved(engine.model), preserved_buffers(engine.model),
+        preserved(engine.model.modules()), preserved_buffers(engine.model.modules()),
         computing_in(engine.precision, engine.device),
     ):  # fmt: skip
         truth = reference_norms(

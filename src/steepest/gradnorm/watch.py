@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from steepest.gradnorm import overwriting
 from steepest.gradnorm.anchors import Anchors
+from steepest.gradnorm.attributes import tensors_held
 from steepest.gradnorm.calls import ASKS, Arguments, is_in_place, opened, transforms_active
 from steepest.gradnorm.orders import Orders
 from steepest.gradnorm.origins import Origins
@@ -48,11 +49,11 @@ class Watch(TorchFunctionMode):
     """The forward pass of one batch.
 
     Args:
-        parameters: Whose uses are watched.
+        sources: The parameters whose uses are watched.
         samples: The number of samples N.
         plan: What to expect; None to record it.
         data: The batch's tensors, to tell what depends on the data.
-        model: The model, whose parameters and buffers do not.
+        model: The model, whose own tensors do not.
         kinds: Corrections by step, where an earlier recording got the kind wrong.
 
     Attributes:
@@ -65,7 +66,7 @@ class Watch(TorchFunctionMode):
 
     def __init__(
         self,
-        parameters: Iterable[nn.Parameter],
+        sources: Iterable[Source],
         samples: int,
         plan: Plan | None = None,
         *,
@@ -77,9 +78,9 @@ class Watch(TorchFunctionMode):
         self.samples = samples
         self._plan = plan
         self._kinds = kinds or {}
-        self._by_id = {id(p): Source(p, parameter=p) for p in parameters}
+        self._by_id = {id(source.tensor): source for source in sources}
         self._ordered = plan is not None and plan.moves is None
-        known = [] if model is None or self._ordered else [*model.parameters(), *model.buffers()]
+        known = [] if model is None or self._ordered else tensors_held(model)
         self._origins = Origins(data, known)
         self.orders = Orders(self._origins, samples, recording=plan is None)
         self._reach = Reach()
@@ -131,7 +132,7 @@ class Watch(TorchFunctionMode):
             result = self._follow(self._plan, func, args, dict(kwargs), found)
         else:
             result = self._record(func, args, dict(kwargs), found)
-        straighten(func, result)
+        straighten(func, args, kwargs, result)
         return result
 
     def _follow(
@@ -189,7 +190,7 @@ class Watch(TorchFunctionMode):
         self.steps.append(step)
         if kind is None and not self._origins.stem_from_data((args, kwargs)):
             known = (self._by_id.values(), self.uses)
-            if is_in_place(func, kwargs) and not overwriting.may_replace(func, found, *known):
+            if is_in_place(func, kwargs) and not overwriting.may_replace(func, args, found, *known):
                 raise UnwatchableError(roots)
             result = self._derive(place, func, args, kwargs, found)
             made = any(source.step == place for source in self._by_id.values())

@@ -39,8 +39,8 @@ def measuring(model: nn.Module) -> Iterator[None]:
     _load_forward_mode()
     fused = torch.backends.mha.get_fastpath_enabled()
     plain_autograd = (torch.inference_mode(mode=False), torch.enable_grad())
-    with evaluating(model), attributes_restored(model), computing_in("fp32", device):
-        check_mode(model)
+    with evaluating(model), attributes_restored(model.modules()), computing_in("fp32", device):
+        check_mode(dict(model.named_modules()))
         for parameter in model.parameters():
             # Those that are differentiated are put in their place; no graph grows at the others.
             parameter.requires_grad_(False)

@@ -21,11 +21,11 @@ _NOTHING = nullcontext()
 
 def available(tensor: Tensor) -> bool:
     """Say whether the fused kernels can run on a tensor of this kind."""
+    if not tensor.is_cuda and not (tensor.is_cpu and _is_interpreted()):
+        return False
     if tensor.dtype not in _DTYPES or not _has_triton():
         return False
-    if tensor.is_cuda:
-        return _is_recent(tensor.device)
-    return tensor.device.type == "cpu" and _is_interpreted()
+    return tensor.is_cpu or _is_recent(tensor.device)
 
 
 def outer_squares(a: Tensor, g: Tensor, tf32: bool) -> Tensor:
@@ -109,7 +109,9 @@ def _is_recent(device: torch.device) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+@cache
 def _is_interpreted() -> bool:
+    # Triton itself asks no second time.
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 

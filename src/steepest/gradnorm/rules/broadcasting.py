@@ -36,12 +36,16 @@ def expansion(call: Call, g: Tensor) -> dict[str, Share]:
 
 @rule(_T.repeat, arguments="input sizes")
 def repetition(call: Call, g: Tensor) -> dict[str, Share]:
-    """A parameter copied for every sample."""
+    """A parameter copied for every sample: all of it, then all of it again."""
     shape = call["input"].shape
     padded = [1] * (g.ndim - len(shape)) + list(shape)
-    if any(s not in {1, n} for s, n in zip(padded, g.shape, strict=True)):
-        raise NotImplementedError  # Copies of several elements along one dimension.
-    return {"input": _summed(call, shape, g)}
+    if call.layout.outer > 1 and padded[call.layout.dim] > 1:
+        raise NotImplementedError  # Samples would share out the elements.
+    first = call.samples_first(g)
+    parts = [(size // s, s) for s, size in zip(padded, first.shape[1:], strict=True)]
+    copies = first.reshape(call.samples, *(size for part in parts for size in part))
+    summed = copies.sum([1 + 2 * d for d in range(g.ndim)])
+    return {"input": Dense(summed.reshape(call.samples, *shape))}
 
 
 def _spread(call: Call, name: str, g: Tensor) -> Share:

@@ -21,7 +21,7 @@ def linear(call: Call, g: Tensor) -> dict[str, Share]:
         raise NotImplementedError
     if "weight" in call.wanted:
         a = _positions(call, call["input"])
-        shares["weight"] = Outer(a[:, None], rows[:, None], call["weight"].shape)
+        shares["weight"] = Outer(a.unsqueeze(1), rows.unsqueeze(1), call["weight"].shape)
     if "bias" in call.wanted:
         shares["bias"] = _bias(call["bias"], rows)
     return shares
@@ -32,10 +32,12 @@ def linear(call: Call, g: Tensor) -> dict[str, Share]:
     arguments="input other",
 )  # fmt: skip
 def product(call: Call, g: Tensor) -> dict[str, Share]:
-    """Matrix product of the data [N, ..., K] with a matrix [K, O]."""
-    if call.wanted != {"other"}:
-        raise NotImplementedError
-    return {"other": _right_factor(call, call["input"], call["other"], g)}
+    """Product of the data [N, ..., K] with a matrix [K, O], or of [O, K] with [N, ..., K, T]."""
+    if call.wanted == {"other"}:
+        return {"other": _right_factor(call, call["input"], call["other"], g)}
+    if call.wanted == {"input"}:
+        return {"input": _left_factor(call, call["input"], call["other"], g)}
+    raise NotImplementedError
 
 
 @rule(torch.addmm, torch.Tensor.addmm, arguments="input mat1 mat2 beta alpha")
@@ -68,17 +70,24 @@ def _bias(bias: Tensor, rows: Tensor) -> Share:
     """Sum the gradients [N, T, O] over positions, for a bias with an entry for each output."""
     if bias.shape != rows.shape[2:]:
         raise NotImplementedError
-    return Dense(rows.sum(1))
+    return Dense(rows[:, 0] if rows.shape[1] == 1 else rows.sum(1))
 
 
 def _right_factor(call: Call, data: Tensor, matrix: Tensor, g: Tensor) -> Share:
     if matrix.ndim != 2 or data.ndim != g.ndim:
         raise NotImplementedError
     a, rows = _positions(call, data), _positions(call, g)
-    return Outer(a[:, None], rows[:, None], matrix.shape, transposed=True)
+    return Outer(a.unsqueeze(1), rows.unsqueeze(1), matrix.shape, transposed=True)
+
+
+def _left_factor(call: Call, matrix: Tensor, data: Tensor, g: Tensor) -> Share:
+    if matrix.ndim != 2 or data.ndim != g.ndim:
+        raise NotImplementedError
+    a, rows = (call.samples_first(t).transpose(-1, -2).flatten(1, -2) for t in (data, g))
+    return Outer(a[:, None], rows[:, None], matrix.shape)
 
 
 def _positions(call: Call, tensor: Tensor) -> Tensor:
     """Return [N, T, D]: all dimensions but the last are positions of a sample."""
     first = call.samples_first(tensor)
-    return first.flatten(1, -2)
+    return first if first.ndim == 3 else first.flatten(1, -2)
