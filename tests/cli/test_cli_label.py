@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from steepest.cli import label
 from steepest.cli.main import main
 from steepest.labelling.project import Project
+from steepest.labelling.project.store import FILE_NAME
 from steepest.labelling.web import server
 from steepest.models.checkpoint import WEIGHT_SUFFIXES
 
@@ -177,6 +180,17 @@ def test_mistakes_are_said_in_one_line(served, photos, tmp_path, capsys):
     assert "cannot be" in refusal(capsys, photos, *two, "--labels", tmp_path / "no.csv")
     (tmp_path / "empty").mkdir()
     assert "no images" in refusal(capsys, tmp_path / "empty", *two)
+
+
+@pytest.mark.parametrize("broken", ["{", b"\xff\xfe\xff"])
+def test_damaged_settings_are_said_in_one_line(served, photos, capsys, broken):
+    assert main(["label", str(photos), "--port", "0", "--classes", "cat,dog"]) == 0
+    capsys.readouterr()
+    with closing(sqlite3.connect(photos / ".steepest" / FILE_NAME)) as file, file:
+        file.execute("UPDATE settings SET value = ? WHERE name = 'model_options'", (broken,))
+    said = refusal(capsys, photos)
+    assert f"{FILE_NAME}: its settings are damaged (" in said
+    assert "restore it from a copy" in said
 
 
 def test_a_command_that_names_too_few_classes_begins_nothing(served, photos, capsys):

@@ -109,29 +109,45 @@ def test_the_warning_points_at_the_caller(tmp_path):
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "tif"])
-def test_a_truncated_image_is_left_out_or_named_on_reading(tmp_path, suffix):
+@pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "tif", "bmp", "gif"])
+def test_a_truncated_image_is_left_out(tmp_path, suffix):
     save(tmp_path / "good.png", noise(64, 64))
     torn = tmp_path / f"torn.{suffix}"
     save(torn, noise(64, 64))
     torn.write_bytes(torn.read_bytes()[: torn.stat().st_size // 2])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SkippedFilesWarning)
+    with pytest.warns(SkippedFilesWarning, match=rf"1 of 2 images left out: torn\.{suffix} \("):
         folder = ImageFolder(tmp_path)
-    if torn.name in folder.ids:
-        with pytest.raises(DataError, match=rf"{torn.name}: cannot be read"):
-            folder[folder.ids.index(torn.name)]
-    else:
-        assert folder.skipped[0][0] == torn.name
+    assert folder.ids == ["good.png"]
 
 
-def test_a_truncated_jpeg_passes_the_header_check_and_fails_on_reading(tmp_path):
+@pytest.mark.parametrize("behind", [b"a film of the same moment", bytes(5000)])
+@pytest.mark.parametrize("suffix", ["jpg", "tif", "bmp", "gif"])
+def test_what_stands_behind_a_whole_image_does_no_harm(tmp_path, suffix, behind):
+    photo = tmp_path / f"photo.{suffix}"
+    save(photo, noise(64, 64))
+    photo.write_bytes(photo.read_bytes() + behind)
+    assert ImageFolder(tmp_path)[0].shape == (3, 64, 64)
+
+
+def test_a_jpeg_that_is_torn_later_is_named_on_reading(tmp_path):
     torn = tmp_path / "torn.jpg"
     save(torn, noise(64, 64))
-    torn.write_bytes(torn.read_bytes()[:-200])
     folder = ImageFolder(tmp_path)
+    torn.write_bytes(torn.read_bytes()[:-200])
     with pytest.raises(DataError, match=r"torn\.jpg: cannot be read .*truncated"):
         folder[0]
+
+
+def test_large_photos_are_read_in_silence_and_larger_ones_left_out_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)
+    save(tmp_path / "large.png", noise(6, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ImageFolder(tmp_path)[0].shape == (3, 6, 8)
+    save(tmp_path / "huge.png", noise(12, 8))
+    said = r"huge\.png \(.*96 pixels.* exceeds limit of 80 pixels: save it smaller\)$"
+    with pytest.warns(SkippedFilesWarning, match=said):
+        assert ImageFolder(tmp_path).ids == ["large.png"]
 
 
 def test_an_image_that_vanished_is_named(tmp_path):

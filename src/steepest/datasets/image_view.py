@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from steepest.datasets.pixels import (
     to_eight_bits,
     upright_size,
 )
+from steepest.datasets.quiet import QUIET
 from steepest.errors import DataError, InputError, SteepestError
 
 if TYPE_CHECKING:  # Pillow is imported by the first image
@@ -96,8 +96,7 @@ def decoding(path: Path) -> Iterator[None]:
         DataError: Instead of whatever a decoder raises.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with QUIET:
             yield
     except SteepestError:
         raise

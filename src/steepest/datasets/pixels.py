@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steepest.datasets.cut_off import may_be_cut_off
+from steepest.datasets.quiet import QUIET
 from steepest.errors import DataError, first_line
 
 if TYPE_CHECKING:  # Pillow is imported by the first image
@@ -24,7 +26,7 @@ _NO_PAGE = 0b101  # A smaller copy, or a mask.
 
 
 def check_image(path: Path) -> tuple[int, int] | str:
-    """Look at an image's header without decoding it.
+    """Look at an image's header and end; it is decoded only where the end is in doubt.
 
     Returns:
         Its (height, width) once it is upright, or the reason why it cannot be used.
@@ -32,12 +34,16 @@ def check_image(path: Path) -> tuple[int, int] | str:
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
+        with QUIET, Image.open(path) as image:
             # The method of PNG files would decode the whole image first.
             width, height = upright_size(image, Image.Image.getexif(image))
             refuse_wide_pixels(image)
             refuse_pages(image)
-            image.verify()
+            if may_be_cut_off(image, path):
+                image.draft(None, (1, 1))  # Much quicker, and read to the end all the same.
+                image.load()
+            else:
+                image.verify()
     except Exception as error:  # noqa: BLE001 - decoders raise almost anything on damaged bytes
         return explain_damage(error)
     return height, width
@@ -55,7 +61,7 @@ def read_pixels(path: Path, channels: int, size: tuple[int, int] | None) -> Tens
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(path) as opened:
+        with QUIET, Image.open(path) as opened:
             image = to_eight_bits(ImageOps.exif_transpose(opened))
             image = image.convert("RGB" if channels == 3 else "L")
             if size is not None:
@@ -124,4 +130,6 @@ def explain_damage(error: Exception) -> str:
     """Say in a few words why an image could not be decoded."""
     if type(error).__name__ == "UnidentifiedImageError":
         return "not an image"
+    if type(error).__name__ == "DecompressionBombError":
+        return f"{first_line(error).partition(',')[0]}: save it smaller"
     return first_line(error)

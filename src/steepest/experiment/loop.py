@@ -20,6 +20,7 @@ from steepest.experiment.asking import ask, check_begun, check_labeller
 from steepest.experiment.choosing import SHOWN, check_longer, choose_after_the_end, fields_of
 from steepest.experiment.company import Company
 from steepest.experiment.config import Config
+from steepest.experiment.divergence import divergence_named, divergence_suspected
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.first_look import check_fit
 from steepest.experiment.folder import RunFolder
@@ -92,7 +93,7 @@ class Experiment:
         self.progress = progress or SilentProgress()
         check_budget(config, self.data)
         check_fit(self)
-        self._code = code_of(config)
+        self._code = {CODE: code} if (code := code_of(config)) else {}
         warn_of_changed_code(str(self.out), changed_modules(self.out, config))
 
     def run(self, deadline: float | None = None, until: int | None = None) -> list[Record]:
@@ -135,13 +136,16 @@ class Experiment:
                 return
             model = starting_model(self, folder, cycle, previous=model)
             company = Company(self, folder, cycle, model)
-            training = self._train(model, pool, cycle, folder.checkpoint(), company.extra)
             last = cycle + 1 == loop.cycles
-            members = None if last else company.train_members(pool, training)
+            with divergence_named(self.config.training.lr):
+                training = self._train(model, pool, cycle, folder.checkpoint(), company.extra)
+                # Before anything is chosen: a strategy would blame a sample.
+                metrics = self._metrics(model, self.data.test_images, self.data.test_labels)
+                members = None if last else company.train_members(pool, training)
             outcome = None if last else self.select(model, pool, cycle, company)
             folder.save_model(model, cycle)
             kept = company.save()
-            record = self._record(cycle, model, pool, outcome, training, members, kept)
+            record = self._record(cycle, model, pool, metrics, outcome, training, members, kept)
             folder.commit(record, keep_all_weights=loop.keep_weights == "all")
             ask(self, pool, labeller, record.selected, cycle=cycle + 1)
 
@@ -232,7 +236,8 @@ class Experiment:
         )
         samples = pool_view(self.data)
         k = check_k(self.config.loop.k, len(samples) - len(pool.taken()), how.subset)
-        return choose_from(model, samples, k, self.strategy, how, lowest=SHOWN)
+        with divergence_suspected(self.config.training.lr):
+            return choose_from(model, samples, k, self.strategy, how, lowest=SHOWN)
 
     def _targets(self, pool: Pool) -> Mapping[SampleId, Any]:
         """Return what is learnt from of each labelled sample, if the strategy asks for it."""
@@ -271,6 +276,7 @@ class Experiment:
         cycle: int,
         model: nn.Module,
         pool: Pool,
+        metrics: Mapping[str, Metric],
         outcome: Outcome | None,
         training: Cost,
         members: Cost | None,
@@ -284,14 +290,11 @@ class Experiment:
             seed=self.config.seed,
             labelled=len(images),
             unlabelled=pool.counts()[State.UNLABELLED],
-            metrics=self._metrics(model, self.data.test_images, self.data.test_labels),
+            metrics=metrics,
             train_metrics=self._train_metrics(model, images, targets),
             model=fingerprint(model),
             company=company,
             training=training,
-            environment={
-                **describe_environment(self.device),
-                **({CODE: self._code} if self._code else {}),
-            },
+            environment={**describe_environment(self.device), **self._code},
             **fields_of(outcome, members),
         )

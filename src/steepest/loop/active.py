@@ -16,6 +16,7 @@ from steepest.labelling import Answers, apply
 from steepest.loop.asked import MOST_SKIPPED, asked_in, waiting_in, warn_of_skips
 from steepest.loop.choosing import Chooser, as_features
 from steepest.loop.folder import LoopFolder
+from steepest.loop.label_kinds import LabelKinds
 from steepest.loop.mind import Fit, Mind
 from steepest.loop.predicted import Predict
 from steepest.loop.round import Round, as_metrics, check_rounds, digest
@@ -125,7 +126,8 @@ class ActiveLoop:
         self.pool: Pool = self._kept.pool
         self.selection: Selection | None = None
         try:
-            give(self.pool, {} if labels is None else labels)
+            self._kinds = LabelKinds(self.pool)
+            give(self.pool, {} if labels is None else labels, self._kinds)
         except BaseException:
             self.close()
             raise
@@ -181,10 +183,12 @@ class ActiveLoop:
             who: Whom the pool remembers as their giver.
 
         Raises:
-            InputError: If a sample is not in the pool.
+            InputError: If a sample is not in the pool, or labels mix texts and numbers.
             PoolError: If an answer contradicts one that is there; then nothing is taken in.
         """
-        apply(self.pool, as_answers(answers), cycle=self.round, who=who)
+        told = as_answers(answers)
+        self._kinds.check(told.labels)
+        apply(self.pool, told, cycle=self.round, who=who)
 
     def learn(self) -> Round:
         """Fit and evaluate; if there are labels that no round has learnt from, end the round.
@@ -284,6 +288,7 @@ class ActiveLoop:
         some = False
         with self._clock.time("label"):
             for answers in ask_for(self._label, ids):
+                self._kinds.check(answers.labels)
                 apply(self.pool, answers, cycle=self.round, who=name_of(self._label))
                 some = some or bool(answers.labels or answers.skipped)
         return some

@@ -10,6 +10,7 @@ from typing import Any
 from steepest.counted import counted
 from steepest.errors import InputError, SettingWarning
 from steepest.labelling import Answers, Labeller, apply
+from steepest.loop.label_kinds import LabelKinds
 from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label, plain_id, plain_label
 from steepest.seeds import SampleId
@@ -83,14 +84,15 @@ def as_answers(told: Answers | Mapping[Any, Any]) -> Answers:
     return Answers(labels, tuple(skipped))
 
 
-def give(pool: Pool, told: Mapping[Any, Any]) -> None:
+def give(pool: Pool, told: Mapping[Any, Any], kinds: LabelKinds) -> None:
     """Take in labels of the beginning, but those that the pool has a word on already.
 
     Raises:
-        InputError: If something in it is no id of the pool or no label.
+        InputError: If something in it is no id of the pool or no label, or of another kind.
     """
     given = as_answers(told).labels
     new = {i: label for i, label in given.items() if pool.cycle_of(i) is None}
+    kinds.check(new)
     apply(pool, Answers(new), cycle=0, who="given")
     others = [i for i, label in given.items() if _says_otherwise(pool, i, label)]
     if others:

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.datasets.pixels import explain_damage, to_eight_bits
+from steepest.datasets.quiet import QUIET
 from steepest.errors import DataError
 from steepest.labelling.project.large_images import MOST_PIXELS, open_image, shrink
 from steepest.labelling.project.passing import explain_passing
-from steepest.labelling.project.quiet import QUIET
 
 if TYPE_CHECKING:  # Pillow is imported by the first picture
     from PIL import Image

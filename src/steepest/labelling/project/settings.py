@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from steepest.errors import InputError, UnknownNameError
+from steepest.errors import DataError, InputError, UnknownNameError, first_line
 from steepest.tables import from_table
 from steepest.training.augment import AUGMENTATIONS
 
@@ -139,11 +139,23 @@ class Settings:
 
 
 def load_settings(connection: sqlite3.Connection) -> Settings | None:
-    """Return the settings of a project; None if it is new."""
+    """Return the settings of a project; None if it is new.
+
+    Raises:
+        DataError: If what the file holds is damaged.
+        InputError: If one of them is not known here, or cannot be used.
+    """
     rows = connection.execute("SELECT name, value FROM settings").fetchall()
     if not rows:
         return None
-    return from_table(Settings, {row["name"]: json.loads(row["value"]) for row in rows})
+    try:
+        table = {row["name"]: json.loads(row["value"]) for row in rows}
+    except ValueError as error:
+        file = connection.execute("PRAGMA database_list").fetchone()["file"]
+        raise DataError(
+            f"{file}: its settings are damaged ({first_line(error)}): restore it from a copy"
+        ) from error
+    return from_table(Settings, table)
 
 
 def save_settings(connection: sqlite3.Connection, settings: Settings) -> None:
