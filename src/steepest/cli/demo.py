@@ -41,6 +41,6 @@ def execute(arguments: argparse.Namespace) -> int:
     show_outcome(arguments.out)
     print(
         "Next: `steepest label DIR --classes A,B` labels images of your own; `steepest select "
-        "--help` and `steepest compare --help` begin with a model or data of yours."
+        "--help` and `steepest compare --help` show how to begin with a model or data of yours."
     )
     return 0

@@ -9,11 +9,13 @@ from steepest.errors import NonFiniteError
 
 
 @contextmanager
-def divergence_named(lr: float) -> Iterator[None]:
-    """Say which key to change where a training, or what it made of a model, is not finite.
+def divergence_named(lr: float, *, certain: bool) -> Iterator[None]:
+    """Say which key to change where what a training made of a model is not finite.
 
     Args:
         lr: The configuration's ``training.lr``.
+        certain: Whether nothing else can be the reason; a sample may be, where a model cannot
+            score it though its logits are finite.
 
     Raises:
         NonFiniteError: In place of another one.
@@ -21,26 +23,8 @@ def divergence_named(lr: float) -> Iterator[None]:
     try:
         yield
     except NonFiniteError as error:
-        # What follows is the remedy for those who have no configuration.
+        remedy = f"lower training.lr, which is {lr:g}"
+        # After the semicolon is the remedy for those who have no configuration.
         found = str(error).partition(";")[0]
-        raise NonFiniteError(
-            f"the training diverged ({found}): lower training.lr, which is {lr:g}"
-        ) from error
-
-
-@contextmanager
-def divergence_suspected(lr: float) -> Iterator[None]:
-    """Name that key, too, where a model cannot score a sample though its logits are finite.
-
-    Args:
-        lr: The configuration's ``training.lr``.
-
-    Raises:
-        NonFiniteError: In place of another one.
-    """
-    try:
-        yield
-    except NonFiniteError as error:
-        raise NonFiniteError(
-            f"{error}; if the training diverged, lower training.lr, which is {lr:g}"
-        ) from error
+        sure, unsure = f"the training diverged ({found}): ", f"{error}; if the training diverged, "
+        raise NonFiniteError((sure if certain else unsure) + remedy) from error

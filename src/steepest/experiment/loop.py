@@ -20,7 +20,7 @@ from steepest.experiment.asking import ask, check_begun, check_labeller
 from steepest.experiment.choosing import SHOWN, check_longer, choose_after_the_end, fields_of
 from steepest.experiment.company import Company
 from steepest.experiment.config import Config
-from steepest.experiment.divergence import divergence_named, divergence_suspected
+from steepest.experiment.divergence import divergence_named
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.first_look import check_fit
 from steepest.experiment.folder import RunFolder
@@ -137,7 +137,7 @@ class Experiment:
             model = starting_model(self, folder, cycle, previous=model)
             company = Company(self, folder, cycle, model)
             last = cycle + 1 == loop.cycles
-            with divergence_named(self.config.training.lr):
+            with divergence_named(self.config.training.lr, certain=True):
                 training = self._train(model, pool, cycle, folder.checkpoint(), company.extra)
                 # Before anything is chosen: a strategy would blame a sample.
                 metrics = self._metrics(model, self.data.test_images, self.data.test_labels)
@@ -236,7 +236,7 @@ class Experiment:
         )
         samples = pool_view(self.data)
         k = check_k(self.config.loop.k, len(samples) - len(pool.taken()), how.subset)
-        with divergence_suspected(self.config.training.lr):
+        with divergence_named(self.config.training.lr, certain=False):
             return choose_from(model, samples, k, self.strategy, how, lowest=SHOWN)
 
     def _targets(self, pool: Pool) -> Mapping[SampleId, Any]:
