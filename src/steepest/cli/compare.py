@@ -72,7 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show all runs and how far they are, and run nothing",
     )
     parser.add_argument(
-        "--jobs", type=int, metavar="N", help="runs side by side; default: one per core"
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="runs side by side; default: one per core, on a GPU one",
     )
     add_member_jobs(parser)
     parser.add_argument(
