@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from steepest.errors import (
     RunFolderError,
 )
 from steepest.experiment.loop import Experiment
+from steepest.experiment.record import Cost
 from steepest.pool import Pool, State
 
 
@@ -173,6 +175,33 @@ def test_a_single_logit_is_refused_with_the_remedy(tmp_path, monkeypatch):
 def test_a_run_stops_when_so_many_cycles_are_on_record(tmp_path, until, cycles):
     experiment = Experiment(config(training__epochs=1), tmp_path / "run")
     assert [r.cycle for r in experiment.run(until=until)] == list(range(cycles))
+
+
+@pytest.mark.parametrize(
+    ("done", "slow", "cycles"),
+    [
+        (1, None, 3),
+        (1, "training", 1),
+        (1, "scoring", 1),
+        (1, "auxiliary", 1),
+        (2, "training", 2),
+        (2, "scoring", 3),  # The last cycle neither chooses
+        (2, "auxiliary", 3),  # nor trains anything but the model.
+    ],
+)
+def test_a_cycle_that_would_end_too_late_is_not_begun(monkeypatch, tmp_path, done, slow, cycles):
+    recorded = Experiment._record
+
+    def record(*arguments):
+        told = recorded(*arguments)
+        return dataclasses.replace(
+            told, **{slow: Cost(seconds=7200.0, peak_bytes=1)} if slow else {}
+        )
+
+    monkeypatch.setattr(Experiment, "_record", record)
+    experiment = Experiment(config(training__epochs=1), tmp_path / "run")
+    experiment.run(until=done)
+    assert len(experiment.run(deadline=time.time() + 3600)) == cycles
 
 
 def test_fewer_cycles_than_are_on_record_leave_the_run_alone(tmp_path):

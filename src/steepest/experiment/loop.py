@@ -132,11 +132,11 @@ class Experiment:
         model: nn.Module | None = None
         stop = loop.cycles if until is None else min(until, loop.cycles)
         for cycle in range(len(folder.records), stop):
-            if deadline is not None and expected_end(folder.records, loop.k) > deadline:
+            last = cycle + 1 == loop.cycles
+            if deadline is not None and expected_end(folder.records, loop.k, last=last) > deadline:
                 return
             model = starting_model(self, folder, cycle, previous=model)
             company = Company(self, folder, cycle, model)
-            last = cycle + 1 == loop.cycles
             with divergence_named(self.config.training.lr, certain=True):
                 training = self._train(model, pool, cycle, folder.checkpoint(), company.extra)
                 # Before anything is chosen: a strategy would blame a sample.

@@ -122,11 +122,17 @@ class Record:
             raise JournalError(f"{where}: not a record of this version ({error})") from error
 
 
-def expected_end(records: Sequence[Record], k: int) -> float:
-    """Return when the next cycle would end, judging by the last one and the labels it adds."""
+def expected_end(records: Sequence[Record], k: int, *, last: bool) -> float:
+    """Return when the next cycle would end, judging by the one before and the labels it adds.
+
+    Args:
+        records: Of the cycles that are done.
+        k: Labels that a cycle adds.
+        last: Whether it is the last one, which chooses nothing: that may save most of the time.
+    """
     if not records:
         return time.time()
-    last = records[-1]
-    spent = last.training.seconds * (1 + k / last.labelled)
-    others = (last.scoring, last.auxiliary)
+    before = records[-1]
+    spent = before.training.seconds * (1 + k / before.labelled)
+    others = () if last else (before.scoring, before.auxiliary)
     return time.time() + spent + sum(0 if cost is None else cost.seconds for cost in others)
