@@ -2,8 +2,9 @@
 
 Run it with ``python examples/gradient_norms_of_a_transformer.py``. Attention, normalisation, the
 class token and the table of words, which is used twice, are measured in one batched pass. Only
-``torch.einsum`` of three factors has no rule: it is run again for each sample. The result is the
-same either way.
+``torch.einsum`` of three factors has no rule: it is run again for each sample. It shares the table
+with the first layer, so that gradients of both are built and added up ("instantiate") before they
+are squared. The result is the same either way.
 """
 # ruff: noqa: INP001, T201
 

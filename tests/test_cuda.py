@@ -7,7 +7,8 @@ import copy
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 import steepest
 from steepest.gradnorm import GradientNorms, reference_norms
@@ -117,3 +118,46 @@ def test_after_a_measurement_training_can_still_be_recorded(small_net):
         torch.autograd.grad(small_net(x).sum(), parameters)
     graph.replay()
     torch.cuda.synchronize()
+
+
+class PackedSentences(nn.Module):
+    """Sentences [N, T, D] of several lengths [N], packed for a recurrent net."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read, self.head = nn.GRU(4, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        order = {"batch_first": True, "enforce_sorted": False}
+        _, state = self.read(pack_padded_sequence(x, lengths.cpu(), **order))
+        return self.head(state[-1])
+
+
+class Experts(nn.Module):
+    """Sends each sample [N, T, D] to one of two nets, by the parity of its length [N]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nets, self.head = nn.ModuleList(nn.Linear(4, 5) for _ in "ab"), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        hidden = x.new_zeros(len(x), 5)
+        for parity, net in enumerate(self.nets):
+            (here,) = torch.where(lengths % 2 == parity)
+            hidden.index_add_(0, here, net(x[here].mean(1)).tanh())
+        return self.head(hidden)
+
+
+@pytest.mark.parametrize("kind", [PackedSentences, Experts])
+def test_samples_in_any_order_are_told_apart_on_a_gpu(kind):
+    draws = torch.Generator().manual_seed(4)
+    x = torch.randn(70, 6, 4, generator=draws)
+    lengths = torch.randint(1, 7, (70,), generator=draws)
+    torch.manual_seed(0)
+    model = kind().eval()
+    truth = reference_norms(copy.deepcopy(model).double(), (x.double(), lengths))
+    norms = GradientNorms(model.cuda())
+    found = norms((x.cuda(), lengths.cuda())).cpu().double()
+    assert float(((found - truth).abs() / truth).max()) < 2e-3
+    assert norms.engine.slow_names() == []
+    assert norms.engine.by_row_names()

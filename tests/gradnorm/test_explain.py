@@ -120,7 +120,8 @@ def test_times_are_shares_of_the_whole(found):
 def test_the_table_has_a_line_for_each_use_and_one_for_the_rest(found):
     lines = str(found).splitlines()
     assert lines[0].split() == ["parameters", "function", "route", "returns", "time", "scratch"]
-    assert len(lines) == 1 + len(found.layers) + 1
+    assert len(lines) == 1 + len(found.layers) - 1 + 1  # One is called twice in a row.
+    assert sum("linear, 2 times" in line for line in lines) == 1
     assert lines[1].split()[:3] == ["conv.weight", "+1", "conv1d"]
     assert "5×4×6" in lines[1]
     assert lines[3].startswith("mix ")
@@ -145,7 +146,9 @@ def test_parameters_that_fall_out_on_the_way_are_named_too():
     assert found.slow == ("weight",)
 
 
-def test_functions_with_several_results_are_there():
+def test_functions_with_several_results_are_there(monkeypatch):
+    monkeypatch.setattr("steepest.gradnorm.calls.can_be_opened", lambda *_: False)
+
     class Recurrent(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -158,6 +161,25 @@ def test_functions_with_several_results_are_there():
     found = explain(Recurrent().eval(), torch.randn(4, 5, 3))
     assert [layer.function for layer in found.layers] == ["lstm", "linear"]
     assert found.layers[0].route == "sample by sample"
+
+
+def test_the_steps_of_a_recurrent_layer_are_one_line():
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn, self.head = nn.GRU(3, 4, batch_first=True), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.rnn(x)[0].mean(1))
+
+    torch.manual_seed(0)
+    lines = str(explain(Recurrent().eval(), torch.randn(4, 5, 3))).splitlines()[1:-1]
+    found = [(line.split()[0], "5 times" in line) for line in lines]
+    assert found == [
+        ("rnn.weight_ih_l0", False),
+        ("rnn.weight_hh_l0", True),
+        ("head.weight", False),
+    ]
 
 
 def test_losses_of_any_kind_that_need_no_labels_can_be_explained():

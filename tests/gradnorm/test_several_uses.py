@@ -13,6 +13,8 @@ import steepest
 from steepest.gradnorm import reference_norms
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.losses import resolve
+from steepest.gradnorm.outer import Outer
+from steepest.gradnorm.shares import Dense
 
 CLASSES = 3
 
@@ -294,3 +296,17 @@ def test_parts_of_one_weight_that_are_not_all_used_count_what_is():
     torch.manual_seed(0)
     model, x = Part().double().eval(), normal(4, 6)
     torch.testing.assert_close(by_rules_alone(model, x), reference_norms(model, x)[:, None])
+
+
+def test_shares_are_joined_with_their_like_alone():
+    a, g = torch.randn(2, 1, 3, 4), torch.randn(2, 1, 3, 5)
+    products, sums = Outer(a, g, torch.Size((5, 4))), Dense(torch.randn(2, 5, 4))
+    whole = slice(0, 2)
+    for share in (products, sums):
+        joined = share.joined([share, share])
+        torch.testing.assert_close(joined.dense(whole), 3 * share.dense(whole))
+    turned = Outer(g, a, torch.Size((5, 4)), transposed=True)
+    for first, other in ((products, sums), (sums, products), (products, turned)):
+        assert first.joined([other]) is None
+        assert first.joined([first, other]) is None
+    assert sums.joined([Dense(torch.randn(2, 5, 4).double())]) is None

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from steepest.gradnorm.cells import CELLS
+from steepest.gradnorm.recurrent import LAYERS, can_be_opened
 
 _NESTS = (list, tuple, dict)
 _PLAIN = frozenset({int, float, bool, str, type(None)})
@@ -94,16 +95,22 @@ def transforms_active() -> bool:
     return bool(torch._C._functorch.peek_interpreter_stack())  # noqa: SLF001 - no public question
 
 
-def opened(func: Callable[..., Any]) -> Callable[..., Any] | None:
+def opened(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Callable[..., Any] | None:
     """Return a function such that the calls inside it are seen; None if that cannot be had.
 
     Functions of ``torch.nn.functional`` first ask whether somebody watches, and if so hand
     themselves over as a whole. The same code with an answer of no goes on to what it is made of,
-    which is then watched. Recurrent cells are put together anew, but not where activations are
-    computed again: that happens out of sight, and a whole cell keeps others for its backward pass.
+    which is then watched. Recurrent cells and layers are put together anew, but not where
+    activations are computed again: that happens out of sight, and a whole one keeps others for its
+    backward pass.
     """
     if func in CELLS:
         return None if _activations_handed_over() else CELLS[func]
+    if func in LAYERS:
+        whole = _activations_handed_over() or not can_be_opened(args, kwargs)
+        return None if whole else LAYERS[func]
     if not isinstance(func, FunctionType) or func.__globals__ is not vars(F):
         return None
     asks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")

@@ -10,6 +10,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
+def lstm_state(gates: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the next state and memory [n, H] of an LSTM, from its gates [n, 4H]."""
+    enter, keep, new, leave = gates.chunk(4, dim=1)
+    memory = keep.sigmoid() * memory + enter.sigmoid() * new.tanh()
+    return leave.sigmoid() * memory.tanh(), memory
+
+
+def gru_state(entered: Tensor, back: Tensor, state: Tensor) -> Tensor:
+    """Return the next state [n, H] of a GRU, from what input and state [n, H] say [n, 3H]."""
+    reset, update, new = entered.chunk(3, dim=1)
+    reset_by, update_by, new_by = back.chunk(3, dim=1)
+    kept = (update + update_by).sigmoid()
+    made = (new + (reset + reset_by).sigmoid() * new_by).tanh()
+    return made + kept * (state - made)
+
+
 def _lstm_cell(
     input: Tensor,  # noqa: A002 - torch's name for it
     hx: tuple[Tensor, Tensor],
@@ -19,10 +35,7 @@ def _lstm_cell(
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     state, memory = hx
-    gates = F.linear(input, w_ih, b_ih) + F.linear(state, w_hh, b_hh)
-    enter, keep, new, leave = gates.chunk(4, dim=1)
-    memory = keep.sigmoid() * memory + enter.sigmoid() * new.tanh()
-    return leave.sigmoid() * memory.tanh(), memory
+    return lstm_state(F.linear(input, w_ih, b_ih) + F.linear(state, w_hh, b_hh), memory)
 
 
 def _gru_cell(
@@ -33,11 +46,7 @@ def _gru_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:
-    reset, update, new = F.linear(input, w_ih, b_ih).chunk(3, dim=1)
-    reset_by, update_by, new_by = F.linear(hx, w_hh, b_hh).chunk(3, dim=1)
-    kept = (update + update_by).sigmoid()
-    made = (new + (reset + reset_by).sigmoid() * new_by).tanh()
-    return made + kept * (hx - made)
+    return gru_state(F.linear(input, w_ih, b_ih), F.linear(hx, w_hh, b_hh), hx)
 
 
 def _rnn_cell(

@@ -12,6 +12,12 @@ from steepest.errors import ModelError, NonFiniteError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.rounding import allowed
 
+MIXED = (
+    "the model's output for a sample changes with the other samples of its batch, or from call to "
+    "call, so a per-sample gradient is not defined: switch off what mixes or draws (model.eval(); "
+    "no functional dropout)"
+)
+
 
 def check_mode(layers: Mapping[str, nn.Module]) -> None:
     """Raise if one of a model's modules, by path, trains or looks at the whole batch.
@@ -127,8 +133,4 @@ def check_independence(
         return
     scale = a.abs().max().clamp_min(1e-6)
     if bool(((a - b).abs() > allowed(1e-3, coarseness) * scale).any()):
-        raise ModelError(
-            "the model's output for a sample changes with the other samples of its batch, or from "
-            "call to call, so a per-sample gradient is not defined: switch off what mixes or "
-            "draws (model.eval(); no functional dropout)"
-        )
+        raise ModelError(MIXED)

@@ -80,7 +80,7 @@ class Compiled:
         outputs, _ = self._engine.squared_norms(inputs, losses)
         if self._loss == "cross-entropy":
             self._classes = batches.logits_of(outputs).shape[1]
-        if self._engine.slow_names():
+        if self._engine.slow_names() or self._engine.by_row_names():
             return None
         values, nest = pytree.tree_flatten(inputs)
 

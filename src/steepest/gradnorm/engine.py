@@ -25,6 +25,7 @@ from steepest.gradnorm.precision import Precision, computing_in, precision_of
 from steepest.gradnorm.preserve import preserved, preserved_buffers
 from steepest.gradnorm.recorded import Recorder, form_of
 from steepest.gradnorm.routes import Clock, Routes
+from steepest.gradnorm.scattered import add_by_row
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.state import state_of
 from steepest.gradnorm.steps import Plan
@@ -106,6 +107,11 @@ class Engine:
         return 0.0 if self._last.plan is None else self._last.plan.coarseness
 
     @property
+    def distrusted(self) -> set[nn.Parameter]:
+        """The parameters that gave another number than autograd, and take the loop ever after."""
+        return self._forms.distrusted
+
+    @property
     def device(self) -> torch.device:
         """Where the parameters are."""
         found = (p.device for p in self._parameters.values() if not p.is_meta)
@@ -152,7 +158,7 @@ class Engine:
         plan = self._last.plan
         if plan is None or plan.moves is not None:
             return False  # What it picks by values has to be looked at in every batch.
-        known = plan.checked and not self._last.slow()
+        known = plan.checked and not self._last.unplanned()
         return known and not self._changes_buffers
 
     def _measured(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]]:
@@ -163,13 +169,15 @@ class Engine:
             while True:
                 plan = self.plan(inputs, losses)
                 outputs, found, known.missed = self.by_rules(plan, inputs, losses)
-                if self._doubtful():
+                first, given = known.batches == 1, (known.missed, inputs, losses, found)
+                known.by_row = add_by_row(self, plan, *given, first=first)
+                if self.routes.settle_doubts():
                     continue
                 # A model may treat some batches in another way: look at 1, 2, 4, 8 …
                 if known.batches.bit_count() > 1:
                     break
                 fast = set(self._parameters.values()) - known.slow()
-                told = outputs if known.batches == 1 else None
+                told = outputs if first else None
                 wrong = wrong_in_batch(self, plan, fast, inputs, losses, found, told)
                 if not wrong:
                     break
@@ -179,8 +187,7 @@ class Engine:
                 for squares, more in zip(found, alone, strict=True):
                     squares.update(more)
             self._changes_buffers |= buffers.changed()
-        total = batches.count(inputs)
-        check_found(found, total)
+        check_found(found, total := batches.count(inputs))
         return outputs, [self.columns(squares, total) for squares in found]
 
     def plan(self, inputs: Inputs, losses: RowLosses) -> Plan:
@@ -271,6 +278,10 @@ class Engine:
         chosen = set(parameters)
         return {name: p for name, p in self._parameters.items() if p in chosen}
 
+    def by_row_names(self) -> list[str]:
+        """Return the names of the parameters whose rows the last batch's gradients told apart."""
+        return list(self.named(self._last.by_row))
+
     def slow_names(self) -> list[str]:
         """Return the names of the parameters that took a loop over the last samples."""
         return list(self.named(self._last.slow()))
@@ -281,17 +292,6 @@ class Engine:
         kind = (zero.dtype, zero.device)
         found = (squares.get(p, zero) for p in self._parameters.values())
         return torch.stack([c if (c.dtype, c.device) == kind else c.to(zero) for c in found], dim=1)
-
-    def _doubtful(self) -> bool:
-        """Say whether sums cancelled somewhere, and take another route there from now on."""
-        doubts = self.routes.doubts
-        if not doubts:
-            return False
-        flags = torch.stack([flags.any() for flags in doubts.values()]).cpu()
-        places = {p for p, bad in zip(doubts, flags.tolist(), strict=True) if bad}
-        again = bool(places - self.routes.careful)
-        self.routes.careful |= places
-        return again
 
     def restored_call(self, inputs: Inputs, watch: Watch | None = None) -> Any:  # noqa: ANN401
         """Run the model, watched or not, and put back the attributes that it sets on its way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor, nn
@@ -66,16 +67,18 @@ class Explanation:
     samples: int
 
     def __str__(self) -> str:
-        """Return a table for people."""
+        """Return a table for people; the steps of a recurrent layer are one line."""
         lines = [("parameters", "function", "route", "returns", "time", "scratch")]
-        for layer in self.layers:
+        for _, run in groupby(self.layers, lambda each: (each.parameters, each.function)):
+            layer, *others = steps = list(run)
             first = layer.parameters[0] if layer.parameters else "–"
             more = len(layer.parameters) - 1
-            scratch = f"{layer.scratch_bytes / 2**20:.1f} MiB"
+            scratch = f"{max(step.scratch_bytes for step in steps) / 2**20:.1f} MiB"
             shapes = ", ".join("×".join(map(str, shape)) for shape in layer.returned)
             name = f"{first} +{more}" if more > 0 else first
-            line = (name, layer.function, layer.route, shapes, f"{layer.share:.1%}", scratch)
-            lines.append(line)
+            function = f"{layer.function}, {len(steps)} times" if others else layer.function
+            share = f"{sum(step.share for step in steps):.1%}"
+            lines.append((name, function, layer.route, shapes, share, scratch))
         widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
         rows = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip()
                 for line in lines]  # fmt: skip
@@ -155,9 +158,12 @@ def _place_measured(use: Use, uses: Mapping[int, Use]) -> int:
 def _scaled(
     shapes: Shapes, layouts: Sequence[Layout | None], samples: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes that a plan was made with, for another number of samples."""
+    """Return the shapes that a plan was made with, for another number of samples.
+
+    Those of a batch without a plan are its own.
+    """
     found = []
-    for shape, layout in zip(shapes, layouts, strict=True):
+    for shape, layout in zip(shapes, layouts or [None] * len(shapes), strict=True):
         if shape is not None:
             sizes = list(shape)
             if layout is not None:

@@ -36,16 +36,22 @@ class Known:
     Attributes:
         plan: What the model does with its parameters; None if that has to be found out.
         missed: The parameters that fell out of the last batch, though planned.
+        by_row: The parameters out of these and out of the plan that took no loop all the same.
         batches: How many batches there were.
     """
 
     plan: Plan | None = None
     missed: set[nn.Parameter] = field(default_factory=set)
+    by_row: set[nn.Parameter] = field(default_factory=set)
     batches: int = 0
+
+    def unplanned(self) -> set[nn.Parameter]:
+        """Return the parameters that no plan speaks for."""
+        return set() if self.plan is None else self.plan.slow | self.missed
 
     def slow(self) -> set[nn.Parameter]:
         """Return the parameters that take a loop over the samples."""
-        return set() if self.plan is None else self.plan.slow | self.missed
+        return self.unplanned() - self.by_row
 
 
 class Forms:
@@ -55,13 +61,14 @@ class Forms:
         engine: Whose model it is.
 
     Attributes:
+        distrusted: The parameters that take a loop in every form.
         changes_inputs: Whether the model has been seen to write into what it is given.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._known: OrderedDict[object, Known] = OrderedDict()
-        self._distrusted: set[nn.Parameter] = set()
+        self.distrusted: set[nn.Parameter] = set()
         self.changes_inputs = False
 
     def known(self, inputs: Inputs) -> Known:
@@ -79,7 +86,7 @@ class Forms:
 
     def distrust(self, parameters: set[nn.Parameter]) -> None:
         """Measure some parameters by the whole model from now on, in every form."""
-        self._distrusted |= parameters
+        self.distrusted |= parameters
         for known in self._known.values():
             known.plan = None
 
@@ -96,7 +103,7 @@ class Forms:
         engine = self._engine
         everything = engine.parameters()
         while True:
-            unwatched = self._distrusted | {p for p in everything if is_unusual(p)}
+            unwatched = self.distrusted | {p for p in everything if is_unusual(p)}
             probe = Probe(engine.model, everything, unwatched, inputs, losses)
             with computing_in("fp32", engine.device):
                 plan = probe.plan_or_loop()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from steepest.gradnorm.components import Squares, group
 from steepest.gradnorm.routes import Routes
 from steepest.gradnorm.scaling import rescaled, scaled_sum
+from steepest.gradnorm.shares import Share
 from steepest.gradnorm.sources import Source, roots_of
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
@@ -68,14 +69,24 @@ class Meter:
             squares: Squares = {}
             if value.requires_grad:
                 self.phase = "ignore"
-                by_values = value.is_cpu and not self._routes.traced
-                loss, scales = scaled_sum(value, outputs, by_values=by_values)
-                squares, lost = self.measure(loss, keep=index + 1 < len(values))
-                squares = rescaled(squares, scales)
+                squares, lost = self._sent(value, outputs, keep=index + 1 < len(values))
                 missed |= lost
             found.append(squares)
         # A parameter that fell out for one loss is measured by the loop for all of them.
         return [{p: s for p, s in squares.items() if p not in missed} for squares in found], missed
+
+    def _sent(
+        self,
+        value: Tensor,
+        outputs: Any,  # noqa: ANN401
+        *,
+        keep: bool,
+    ) -> tuple[Squares, set[nn.Parameter]]:
+        """Measure one of the losses [N]."""
+        by_values = value.is_cpu and not self._routes.traced
+        loss, scales = scaled_sum(value, outputs, by_values=by_values)
+        squares, missed = self.measure(loss, keep=keep)
+        return rescaled(squares, scales), missed
 
     def measure(self, loss: Tensor, *, keep: bool) -> tuple[Squares, set[nn.Parameter]]:
         """Send one loss back; return squared norms [N], and who has none.
@@ -121,6 +132,13 @@ class Meter:
         else:
             self._observer(use, lambda: self._reduce(use))
 
+    def _shares(self, use: Use) -> list[tuple[Source, Share]]:
+        """Return what a use adds to the gradients of its sources."""
+        return use.shares(fused=self._fused())
+
+    def _fused(self) -> bool:
+        return self._routes.kernels and not self._routes.traced
+
     def _reduce(self, use: Use) -> None:
         self._routes.place = use.place
         if use.spoilt or use.overwritten():
@@ -128,7 +146,7 @@ class Meter:
             return
         self._routes.taken.pop(use.place, None)
         try:
-            shares = use.shares(fused=self._routes.kernels and not self._routes.traced)
+            shares = self._shares(use)
         except _NOT_COVERED as error:
             if is_out_of_memory(error):
                 raise

@@ -64,17 +64,26 @@ class Origins:
 
     def __init__(self, data: Iterable[Tensor], constants: Iterable[Tensor]) -> None:
         self._from_data = WeakTensorKeyDictionary()
-        for tensor in data:
-            self._from_data[tensor] = True
+        self.tell(data)
         # True for what counts up or belongs to the model: no value on the host had a say in it.
         self._fixed = WeakTensorKeyDictionary()
         for tensor in constants:
             self._fixed[tensor] = True
         self._varied = WeakTensorKeyDictionary()
 
+    def tell(self, tensors: Iterable[Tensor]) -> None:
+        """Count tensors among the data: they have places for its samples."""
+        for tensor in tensors:
+            self._from_data[tensor] = True
+
     def stem_from_data(self, values: Any) -> bool:  # noqa: ANN401
         """Say whether some tensor in a nest of values was made of the data."""
         return any(tensor in self._from_data for tensor in tensors_in(values))
+
+    def meet_data(self, values: Any) -> bool:  # noqa: ANN401
+        """Say the same but of single whole numbers: these may tell which, but not of whom."""
+        found = tensors_in(values)
+        return self.stem_from_data([t for t in found if t.ndim or t.is_floating_point()])
 
     def vary(self, values: Any) -> bool:  # noqa: ANN401
         """Say whether the values of some tensor may be others for another batch."""

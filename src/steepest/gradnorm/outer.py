@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -71,6 +71,15 @@ class Outer(Share):
             return super().add_to(total, rows)
         total.view(len(left), left.shape[2], -1).baddbmm_(left.transpose(1, 2), right)
         return total
+
+    def joined(self, others: Sequence[Share]) -> Share | None:
+        """Return one sum over the positions of all, as where a layer is called step by step."""
+        found = [self, *(share for share in others if isinstance(share, Outer))]
+        forms = {(o._a.shape[1], o._transposed, o._a.dtype, o._g.dtype) for o in found}  # noqa: SLF001
+        if len(found) <= len(others) or len(forms) > 1:
+            return None
+        a, g = (torch.cat(each, dim=2) for each in zip(*((o._a, o._g) for o in found), strict=True))  # noqa: SLF001
+        return Outer(a, g, self.shape, transposed=self._transposed)
 
     def _factors(self, rows: slice) -> tuple[Tensor, Tensor]:
         a, g = self._a[rows], self._g[rows]

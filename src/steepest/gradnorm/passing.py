@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from steepest.gradnorm.sources import Source
+from steepest.memory import is_out_of_memory
 
 
 def pass_on(source: Source, gradients: Tensor) -> Iterable[tuple[Source, Tensor]]:
@@ -23,9 +25,32 @@ def pass_on(source: Source, gradients: Tensor) -> Iterable[tuple[Source, Tensor]
     """
     if source.origin is None:
         return []
-    at_once = _AT_ONCE.get(source.maker)
-    found = None if at_once is None else at_once(source, gradients)
+    at_once = _AT_ONCE.get(source.maker, _side_by_side)
+    found = at_once(source, gradients)
     return _one_by_one(source, gradients) if found is None else found
+
+
+def _side_by_side(source: Source, gradients: Tensor) -> list[tuple[Source, Tensor]] | None:
+    """Take the backward pass of a function for all samples at once, if torch can do that."""
+    if source.origin is None or len(gradients) == 1:
+        return None
+    inputs = [parent.tensor for parent in source.parents]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # It may be as slow as one by one.
+            found: Sequence[Tensor | None] = torch.autograd.grad(
+                source.origin, inputs, gradients.to(source.origin.dtype),
+                retain_graph=True, allow_unused=True, is_grads_batched=True,
+            )  # fmt: skip
+    except (RuntimeError, ValueError, TypeError) as error:
+        if is_out_of_memory(error):
+            raise
+        return None  # Something on the way asks for values, or works in place.
+    pairs = [(p, g) for p, g in zip(source.parents, found, strict=True) if g is not None]
+    if len(pairs) == 1 and pairs[0][1].is_contiguous():
+        return pairs
+    # Those of several parents may share memory, and be written over.
+    return [(p, g.clone(memory_format=torch.contiguous_format)) for p, g in pairs]
 
 
 def _one_by_one(source: Source, gradients: Tensor) -> Iterable[tuple[Source, Tensor]]:

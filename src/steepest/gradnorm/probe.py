@@ -154,7 +154,8 @@ class Probe:
         matched = next((k for k, (a, b) in enumerate(pairs) if not same_place(a, b)), len(pairs))
         rest = [*small.steps[matched:], *large.steps[matched:]]
         if rest:
-            self._leave_out({root for step in rest for root in step.roots})
+            lost = {root for step in rest for root in step.roots}
+            self._leave_out(lost | _behind_disorder(small, large))
             return False
         for place, (a, b) in enumerate(pairs):
             if a.kind == "derived" and a.returned != b.returned:
@@ -177,9 +178,7 @@ class Probe:
 
     def _keeps_order(self, small: Watch, large: Watch) -> bool:
         """Rule out what comes behind samples whose order stems from the data."""
-        place = first_disorder(small.orders, large.orders)
-        behind = [] if place is None else small.steps[place:]
-        lost = {root for step in behind if step.kind == "use" for root in step.roots}
+        lost = _behind_disorder(small, large)
         if lost:
             self._leave_out(lost)
         return not lost
@@ -224,3 +223,10 @@ class Probe:
                 lost |= use.step.roots
                 self._sure = False
         return lost
+
+
+def _behind_disorder(small: Watch, large: Watch) -> set[nn.Parameter]:
+    """Return the parameters that meet samples whose order stems from the data."""
+    place = first_disorder(small.orders, large.orders)
+    behind = [] if place is None else small.steps[place:]
+    return {root for step in behind if step.kind == "use" for root in step.roots}

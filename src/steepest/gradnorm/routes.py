@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from steepest.gradnorm import kernels
@@ -106,6 +107,16 @@ class Routes:
         """Note which samples' sums cancelled at the present place."""
         before = self.doubts.get(self.place)
         self.doubts[self.place] = flags if before is None else before | flags
+
+    def settle_doubts(self) -> bool:
+        """Say whether sums cancelled somewhere, and take another route there from now on."""
+        if not self.doubts:
+            return False
+        flags = torch.stack([flags.any() for flags in self.doubts.values()]).cpu()
+        places = {p for p, bad in zip(self.doubts, flags.tolist(), strict=True) if bad}
+        again = bool(places - self.careful)
+        self.careful |= places
+        return again
 
 
 def _worth_a_try(costs: Mapping[str, float], scratch: Mapping[str, int]) -> list[str]:

@@ -38,6 +38,10 @@ class Share(ABC):
         built = self.dense(rows)
         return total.add_(built) if built.dtype == total.dtype else total + built
 
+    def joined(self, others: Sequence[Share]) -> Share | None:  # noqa: ARG002
+        """Return the sum of these and other gradients of the parameter, if it takes no building."""
+        return None
+
 
 class Dense(Share):
     """Gradients that are at hand: of biases, scales, embeddings of positions.
@@ -58,6 +62,12 @@ class Dense(Share):
     def dense(self, rows: slice) -> Tensor:
         """Return the gradients [n, *shape]."""
         return self._gradients[rows].clone()
+
+    def joined(self, others: Sequence[Share]) -> Share | None:
+        """Return the sum of these and other gradients that are at hand."""
+        found = [share._gradients for share in others if type(share) is type(self)]  # noqa: SLF001
+        alike = len(found) == len(others) and {g.dtype for g in found} <= {self._gradients.dtype}
+        return type(self)(torch.stack([self._gradients, *found]).sum(0)) if alike else None
 
 
 class Rerun(Dense):
@@ -93,8 +103,9 @@ class Reordered(Share):
 def squares_of_sum(shares: Sequence[Share], routes: Routes) -> Tensor:
     """Return ‖Σ_u g_u‖² per sample [N] for the uses u of one parameter, cross terms included."""
     first = shares[0]
-    if len(shares) == 1:
-        return first.squares(routes)
+    together = first if len(shares) == 1 else first.joined(shares[1:])
+    if together is not None:
+        return together.squares(routes)
     routes.note("instantiate")
     parts = chunks(first.samples, _PART * first.shape.numel())
     return torch.cat([sum_of_squares(sum_of_gradients(shares, rows)) for rows in parts])

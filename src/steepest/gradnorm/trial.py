@@ -18,6 +18,7 @@ from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
 from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.rounding import allowed
+from steepest.gradnorm.scattered import add_by_row
 from steepest.gradnorm.steps import Plan
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def wrong_on_trial(
     engine: Engine, plan: Plan, inputs: Inputs, losses: RowLosses
 ) -> set[nn.Parameter]:
     """Measure the first and the last sample by a plan and alone; return who disagrees."""
-    fast = [p for p in engine.parameters() if p not in plan.slow]
-    if _is_fine(engine) or not fast:
+    if _is_fine(engine):
         return set()  # Whole batches are looked at.
     # The first before the last: the probe had them the other way round.
     total = batches.count(inputs)
@@ -43,10 +43,14 @@ def wrong_on_trial(
     engine.routes.kernels = False
     try:
         _, found, missed = engine.by_rules(plan, some, losses)
+        by_row = add_by_row(engine, plan, missed, some, losses, found, first=True)
     finally:
         engine.routes.kernels = True
+    fast = set(engine.parameters()) - (plan.slow | missed) | by_row
+    if not fast:
+        return set()
     alone = squares_one_by_one(engine.restored_call, some, losses, engine.named(fast))
-    return _disagreeing(found, alone, _rounding(engine, plan)) - missed
+    return _disagreeing(found, alone, _rounding(engine, plan))
 
 
 def wrong_in_batch(

@@ -11,9 +11,11 @@ from torch.utils import _pytree as pytree
 from torch.utils.hooks import RemovableHandle
 
 from steepest.gradnorm.calls import Arguments
+from steepest.gradnorm.layout import Layout
+from steepest.gradnorm.owners import owners_of, sort_rows
 from steepest.gradnorm.precision import casting_as, casting_now
 from steepest.gradnorm.routes import CHUNK_FLOATS
-from steepest.gradnorm.rules import Call
+from steepest.gradnorm.rules import Call, Rule
 from steepest.gradnorm.shares import Rerun, Share
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Step
@@ -166,12 +168,44 @@ class Use:
         if rule.samples == "first" and layout.dim != 0:
             raise NotImplementedError
         g = _computable(self.gradients[0])
+        call, wanted = self._called(rule, g, layout, fused=fused)
+        found = rule.shares(call, g)
+        return [(source, found[name]) for name, source in wanted.items()]
+
+    def shares_by_row(
+        self, weighted: Sequence[Tensor], *, fused: bool = True
+    ) -> list[tuple[Source, Share]]:
+        """Return what it adds to the gradients of its sources, wherever the samples are.
+
+        Args:
+            weighted: The gradients of its result for each of ``weights_to_send``.
+            fused: Whether the rule may use hand-written kernels.
+
+        Raises:
+            NotImplementedError: If its rows cannot be told apart by sample.
+        """
+        rule, g = self.step.rule, _computable(self.gradients[0])
+        if rule is None or rule.rows is None:
+            raise NotImplementedError
+        call, wanted = self._called(rule, g, Layout(), fused=fused)
+        rows = rule.rows(call, g)
+        sorting = sort_rows(owners_of(rows, g, weighted, self.samples), self.samples)
+        if sorting is None:
+            return []
+        found = rule.shares(sorting.call(call, rows), sorting.gradient(g, rows))
+        return [(source, found[name]) for name, source in wanted.items()]
+
+    def _called(
+        self, rule: Rule, g: Tensor, layout: Layout, *, fused: bool
+    ) -> tuple[Call, dict[str, Source]]:
+        """Return the call as a rule sees it, and the sources among its arguments."""
         dtype = g.dtype
+        at = self.step.inputs or [layout] * len(self._values)
         values = [
             v
             if not isinstance(v, Tensor) or v.dtype is dtype
             else _like(v, g, of_samples=at is not None)
-            for v, at in zip(self._values, self.step.inputs, strict=True)
+            for v, at in zip(self._values, at, strict=True)
         ]
         names = self._arguments.named(rule.arguments, values)
         sources_at = self._arguments.named(rule.arguments, self._sources_at)
@@ -179,10 +213,7 @@ class Use:
         if set(wanted.values()) != set(self.sources):
             raise NotImplementedError  # A parameter within a list.
         call = Call(self.step.function, names, frozenset(wanted), layout, self.samples, fused=fused)
-        found = rule.measure(call, g)
-        if wanted.keys() - found.keys():
-            raise NotImplementedError  # Not where the rule expects a parameter.
-        return [(source, found[name]) for name, source in wanted.items()]
+        return call, wanted
 
     def is_swept(self) -> bool:
         """Say whether it is run again for each sample, with too many gradients to keep."""

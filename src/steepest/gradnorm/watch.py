@@ -24,6 +24,7 @@ from steepest.gradnorm.calls import ASKS, Arguments, is_in_place, opened, transf
 from steepest.gradnorm.orders import Orders
 from steepest.gradnorm.origins import Origins
 from steepest.gradnorm.reach import Reach, depends_on
+from steepest.gradnorm.recurrent import LAYERS, initial_states
 from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.sources import Source, roots_of, sources_in
 from steepest.gradnorm.steps import Kind, Plan, Step, is_planned, samples_in, shapes_of
@@ -31,7 +32,6 @@ from steepest.gradnorm.strides import straighten
 from steepest.gradnorm.uses import Use
 
 _HOOKS = {torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook}
-_RECURRENT = {torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu}
 
 
 class UnwatchableError(BaseException):
@@ -55,6 +55,7 @@ class Watch(TorchFunctionMode):
         data: The batch's tensors, to tell what depends on the data.
         model: The model, whose own tensors do not.
         kinds: Corrections by step, where an earlier recording got the kind wrong.
+        in_order: Whether to look for what puts samples into another order.
 
     Attributes:
         steps: What was recorded, or followed.
@@ -73,6 +74,7 @@ class Watch(TorchFunctionMode):
         data: Iterable[Tensor] = (),
         model: nn.Module | None = None,
         kinds: Mapping[int, Kind] | None = None,
+        in_order: bool = True,
     ) -> None:
         super().__init__()
         self.samples = samples
@@ -80,6 +82,7 @@ class Watch(TorchFunctionMode):
         self._kinds = kinds or {}
         self._by_id = {id(source.tensor): source for source in sources}
         self._ordered = plan is not None and plan.moves is None
+        self._in_order = in_order
         known = [] if model is None or self._ordered else tensors_held(model)
         self._origins = Origins(data, known)
         self.orders = Orders(self._origins, samples, recording=plan is None)
@@ -125,7 +128,9 @@ class Watch(TorchFunctionMode):
             self._note(func, args, kwargs, result)
         elif func in _HOOKS:
             raise UnwatchableError(roots_of(found))
-        elif func not in RULES and (inner := opened(func)) is not None:
+        elif func not in RULES and (inner := opened(func, args, kwargs)) is not None:
+            if func in LAYERS:  # A state of zeros has places for the samples, like any other one.
+                self._origins.tell(initial_states(args))
             with self:
                 return inner(*args, **kwargs)
         elif self._plan is not None:
@@ -188,7 +193,7 @@ class Watch(TorchFunctionMode):
         given = Arguments(args, kwargs).shapes()
         step = Step(func, kind or "use", roots, given)
         self.steps.append(step)
-        if kind is None and not self._origins.stem_from_data((args, kwargs)):
+        if kind is None and not self._origins.meet_data((args, kwargs)):
             known = (self._by_id.values(), self.uses)
             if is_in_place(func, kwargs) and not overwriting.may_replace(func, args, found, *known):
                 raise UnwatchableError(roots)
@@ -233,7 +238,7 @@ class Watch(TorchFunctionMode):
         """
         use = Use(place, step, self.samples, args, kwargs, found)
         given, named = use.inputs
-        if step.function in _RECURRENT:
+        if step.function in LAYERS:
             # cuDNN refuses a backward pass in eval mode.
             with torch.backends.cudnn.flags(enabled=False):
                 return step.function(*given, **named), use
@@ -283,10 +288,13 @@ class Watch(TorchFunctionMode):
         """Note where results come from, and whether samples changed places on the way."""
         if self._ordered or self.derailed:
             return
-        moves = self.orders.moves
+        if not self._in_order:
+            self._origins.note(func, args, kwargs, result, met_data=met_data)
+            return
+        place, moves = len(self.steps) if place is None else place, self.orders.moves
         before = len(moves)
-        self.orders.note(func, args, kwargs, len(self.steps) if place is None else place)
+        self.orders.note(func, args, kwargs, place)
         self._origins.note(func, args, kwargs, result, met_data=met_data)
-        self.orders.note_made(func, result, len(self.steps) if place is None else place)
+        self.orders.note_made(func, result, place)
         if self._plan is not None:
             self.derailed = not all(map(self._plan.expects, count(before), moves[before:]))

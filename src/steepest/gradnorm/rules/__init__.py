@@ -13,12 +13,14 @@ from steepest.gradnorm.rules import (
     linear,
     normalisation,
 )
-from steepest.gradnorm.rules.base import RULES, Call, Rule, function_name, rule
+from steepest.gradnorm.rules.base import RULES, Call, Rows, Rule, all_but_last, function_name, rule
 
 __all__ = [
     "RULES",
     "Call",
+    "Rows",
     "Rule",
+    "all_but_last",
     "broadcasting",
     "convolution",
     "einsum",

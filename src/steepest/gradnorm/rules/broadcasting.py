@@ -5,24 +5,34 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from steepest.gradnorm.rules.base import Call, rule
+from steepest.gradnorm.rules.base import Call, Rows, rule
 from steepest.gradnorm.shares import Dense, Share
 
 _T = torch.Tensor
+_POSITIONAL = ("condition", "input", "other")
+
+
+def _rows(call: Call, g: Tensor) -> Rows:
+    """Take for rows what comes before the parameter's own dimensions, or else the first one."""
+    own = max(call[name].ndim for name in call.wanted)
+    names = [name for name in _POSITIONAL if name not in call.wanted]
+    given = {name: call.get(name) for name in names}
+    data = {name: t.expand(g.shape) for name, t in given.items() if isinstance(t, Tensor)}
+    return Rows(data, max(1, g.ndim - own))
 
 
 @rule(
     torch.add, _T.add, _T.add_, torch.sub, _T.sub, _T.sub_, torch.rsub, _T.__rsub__,
     torch.mul, _T.mul, torch.div, _T.div, _T.__rtruediv__, torch.true_divide, _T.true_divide,
     torch.maximum, _T.maximum, torch.minimum, _T.minimum, torch.pow, _T.pow, _T.__pow__,
-    arguments="input other",
+    arguments="input other", rows=_rows,
 )  # fmt: skip
 def elementwise(call: Call, g: Tensor) -> dict[str, Share]:
     """Element by element: what the spread-out parameter would get, summed over where it went."""
     return {name: _spread(call, name, g) for name in call.wanted}
 
 
-@rule(torch.where, arguments="condition input other")
+@rule(torch.where, arguments="condition input other", rows=_rows)
 def choice(call: Call, g: Tensor) -> dict[str, Share]:
     """Choice element by element, as for mask tokens."""
     return {name: _spread(call, name, g) for name in call.wanted}
@@ -67,9 +77,6 @@ def _spread(call: Call, name: str, g: Tensor) -> Share:
         output = call.function(*values, **keywords)
     (gradient,) = torch.autograd.grad(output, full, g.to(output.dtype))
     return _summed(call, parameter.shape, gradient)
-
-
-_POSITIONAL = ("condition", "input", "other")
 
 
 def _summed(call: Call, shape: torch.Size, gradient: Tensor) -> Share:

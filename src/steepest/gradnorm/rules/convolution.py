@@ -11,16 +11,23 @@ from torch import Tensor
 
 from steepest.gradnorm.convolved import Convolved
 from steepest.gradnorm.patches import Geometry
-from steepest.gradnorm.rules.base import Call, rule
+from steepest.gradnorm.rules.base import Call, Rows, along_first, rule
 from steepest.gradnorm.shares import Dense, Share
 
 Amount = int | tuple[int, ...]
 """The same for every dimension, or one for each."""
 
 
+def _images(call: Call, g: Tensor) -> Rows:
+    if call["input"].ndim != call["weight"].ndim:
+        raise NotImplementedError  # A single image.
+    return along_first(call, g)
+
+
 @rule(
     torch.conv1d, torch.conv2d, torch.conv3d,
     arguments="input weight bias stride padding dilation groups", samples="first",
+    rows=_images,
 )  # fmt: skip
 def convolution(call: Call, g: Tensor) -> dict[str, Share]:
     """Convolution: a linear layer on the patches under the kernel, group by group."""
@@ -30,6 +37,7 @@ def convolution(call: Call, g: Tensor) -> dict[str, Share]:
 @rule(
     torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d,
     arguments="input weight bias stride padding output_padding groups dilation", samples="first",
+    rows=_images,
 )  # fmt: skip
 def transposed_convolution(call: Call, g: Tensor) -> dict[str, Share]:
     """Transposed convolution: a convolution with input and output changed over."""

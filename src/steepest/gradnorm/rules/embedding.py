@@ -7,13 +7,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from steepest.gradnorm.lookups import Bags, Lookup
-from steepest.gradnorm.rules.base import Call, rule
+from steepest.gradnorm.rules.base import Call, all_but_last, rule
 from steepest.gradnorm.shares import Share
 
 
 @rule(
     F.embedding,
     arguments="input weight padding_idx max_norm norm_type scale_grad_by_freq sparse",
+    rows=all_but_last("input"),
 )
 def embedding(call: Call, g: Tensor) -> dict[str, Share]:
     """Embedding: rows used twice by a sample add up before they are squared."""
@@ -50,7 +51,7 @@ def embedding_bag(call: Call, g: Tensor) -> dict[str, Share]:
     return {"weight": Bags(ids, weights, g, call["weight"].shape)}
 
 
-@rule(torch.Tensor.__getitem__, arguments="input index")
+@rule(torch.Tensor.__getitem__, arguments="input index", rows=all_but_last("index"))
 def indexing(call: Call, g: Tensor) -> dict[str, Share]:
     """Rows of a table [R, D] looked up by a tensor of indices."""
     table, index = call["input"], call["index"]

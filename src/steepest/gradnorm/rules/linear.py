@@ -8,11 +8,11 @@ from torch.nn import functional as F
 
 from steepest.gradnorm.outer import Outer
 from steepest.gradnorm.paired import Paired
-from steepest.gradnorm.rules.base import Call, rule
+from steepest.gradnorm.rules.base import Call, Rows, all_but_last, rule
 from steepest.gradnorm.shares import Dense, Share
 
 
-@rule(F.linear, arguments="input weight bias")
+@rule(F.linear, arguments="input weight bias", rows=all_but_last("input"))
 def linear(call: Call, g: Tensor) -> dict[str, Share]:
     """Linear on [N, ..., I]: the weight's gradient is Σ_t g_t a_tᵀ, the bias's Σ_t g_t."""
     rows = _positions(call, g)
@@ -27,9 +27,15 @@ def linear(call: Call, g: Tensor) -> dict[str, Share]:
     return shares
 
 
+def _rows_of_product(call: Call, g: Tensor) -> Rows:
+    if call.wanted != {"other"} or call["other"].ndim != 2 or call["input"].ndim != g.ndim:
+        raise NotImplementedError
+    return all_but_last("input")(call, g)
+
+
 @rule(
     torch.matmul, torch.Tensor.matmul, torch.mm, torch.Tensor.mm, torch.Tensor.__matmul__,
-    arguments="input other",
+    arguments="input other", rows=_rows_of_product,
 )  # fmt: skip
 def product(call: Call, g: Tensor) -> dict[str, Share]:
     """Product of the data [N, ..., K] with a matrix [K, O], or of [O, K] with [N, ..., K, T]."""
@@ -40,7 +46,10 @@ def product(call: Call, g: Tensor) -> dict[str, Share]:
     raise NotImplementedError
 
 
-@rule(torch.addmm, torch.Tensor.addmm, arguments="input mat1 mat2 beta alpha")
+@rule(
+    torch.addmm, torch.Tensor.addmm,
+    arguments="input mat1 mat2 beta alpha", rows=all_but_last("mat1"),
+)  # fmt: skip
 def product_and_sum(call: Call, g: Tensor) -> dict[str, Share]:
     """Sum of a bias [O] and of a product of the data [N, K] with a matrix [K, O]."""
     if call.get("beta", 1) != 1 or call.get("alpha", 1) != 1 or "mat1" in call.wanted:
@@ -53,7 +62,7 @@ def product_and_sum(call: Call, g: Tensor) -> dict[str, Share]:
     return shares
 
 
-@rule(torch.bilinear, arguments="input1 input2 weight bias")
+@rule(torch.bilinear, arguments="input1 input2 weight bias", rows=all_but_last("input1", "input2"))
 def bilinear(call: Call, g: Tensor) -> dict[str, Share]:
     """Bilinear form: the weight's gradient is Σ_t g_t ⊗ a_t ⊗ b_t for inputs a and b."""
     rows = _positions(call, g)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from steepest.gradnorm import kernels
-from steepest.gradnorm.rules.base import Call, rule
+from steepest.gradnorm.rules.base import Call, Rows, along_first, rule
 from steepest.gradnorm.shares import Dense, Share
 
 _FAR_OFF = 30
@@ -18,6 +18,7 @@ _FAR_OFF = 30
     F.batch_norm,
     arguments="input running_mean running_var weight bias training momentum eps",
     samples="first",
+    rows=along_first,
 )
 def batch_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Batch normalisation in eval mode: a fixed scale and shift of each channel."""
@@ -41,7 +42,7 @@ def batch_norm(call: Call, g: Tensor) -> dict[str, Share]:
     return _of_channels(call, normal, g)
 
 
-@rule(F.group_norm, arguments="input num_groups weight bias eps", samples="first")
+@rule(F.group_norm, arguments="input num_groups weight bias eps", samples="first", rows=along_first)
 def group_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Group normalisation: one scale and shift per channel, summed over positions."""
     x, groups, eps = call["input"], call["num_groups"], call.get("eps", 1e-5)
@@ -54,6 +55,7 @@ def group_norm(call: Call, g: Tensor) -> dict[str, Share]:
     F.instance_norm,
     arguments="input running_mean running_var weight bias use_input_stats momentum eps",
     samples="first",
+    rows=along_first,
 )
 def instance_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Instance normalisation: one scale and shift per channel, summed over positions."""
@@ -68,7 +70,11 @@ def instance_norm(call: Call, g: Tensor) -> dict[str, Share]:
     return _of_channels(call, normal, g)
 
 
-@rule(F.layer_norm, arguments="input normalized_shape weight bias eps")
+def _all_but_normalised(call: Call, g: Tensor) -> Rows:
+    return Rows({"input": call["input"]}, g.ndim - len(call["normalized_shape"]))
+
+
+@rule(F.layer_norm, arguments="input normalized_shape weight bias eps", rows=_all_but_normalised)
 def layer_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Layer normalisation: one scale and shift per normalised element, summed over the rest."""
     shape = call["normalized_shape"]
@@ -76,7 +82,7 @@ def layer_norm(call: Call, g: Tensor) -> dict[str, Share]:
     return _of_elements(call, normal, g, len(shape))
 
 
-@rule(F.rms_norm, arguments="input normalized_shape weight eps")
+@rule(F.rms_norm, arguments="input normalized_shape weight eps", rows=_all_but_normalised)
 def rms_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Root-mean-square normalisation: one scale per normalised element, summed over the rest."""
     shape = call["normalized_shape"]
@@ -84,7 +90,7 @@ def rms_norm(call: Call, g: Tensor) -> dict[str, Share]:
     return _of_elements(call, normal, g, len(shape))
 
 
-@rule(torch.prelu, arguments="input weight", samples="first")
+@rule(torch.prelu, arguments="input weight", samples="first", rows=along_first)
 def prelu(call: Call, g: Tensor) -> dict[str, Share]:
     """Rectifier with a learnt slope: Σ g·min(x, 0), per channel or for all of them."""
     products = _frames(call, _over_positions(call["input"].clamp_max(0) * g))
