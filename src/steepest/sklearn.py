@@ -37,6 +37,10 @@ except ModuleNotFoundError as error:  # pragma: no cover - depends on what is in
         "steepest.sklearn needs scikit-learn: run pip install 'steepest[sklearn]'"
     ) from error
 
+_ASKED = 8192
+"""Rows in one call of ``predict_proba``: they are in memory already, and a forest takes as long to
+begin as for a thousand of them."""
+
 
 class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that knows which samples it wants labelled.
@@ -57,7 +61,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         unlabelled: What stands in y for a sample without a label; None and NaN always do. Set it
             to None if −1 is one of your classes.
         subset: Score only a random subset of this size, or of k if that is more.
-        batch_size: Samples in flight.
+        batch_size: Samples in flight, and at most so many in one call of ``predict_proba``.
         random_state: A whole number that decides every draw; a generator or None draws one
             when the learner is fitted, as elsewhere in scikit-learn.
 
@@ -246,7 +250,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             ids=ids,
             features=as_features(features, ids),
             subset=self.subset,
-            batch_size=self.batch_size,
+            batch_size=_ASKED if inside is None and self.batch_size == "auto" else self.batch_size,
             progress=False,
         )
         seed = derive(self.seed_, "query", self.teachings_)

@@ -131,7 +131,7 @@ def test_a_shard_is_one_of_several(model, pool, shard):
 
 
 def test_there_are_no_more_shards_than_batches(model, pool):
-    with pytest.raises(InputError, match="cannot be shared by 10 shards: use 9 or fewer"):
+    with pytest.raises(InputError, match="cannot be shared by 10 shards: make no more than 9"):
         part_of(model, pool, "1/10")
 
 

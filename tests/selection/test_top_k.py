@@ -38,6 +38,35 @@ def test_a_fewer_are_the_first_of_more():
     assert top_k(values, ids, 40, 1).tolist() == top_k(values, ids, 200, 1).tolist()[:40]
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([-np.inf, -2.0, 0.0, 1e-9, 1.0, 3.0, np.inf]), st.integers(0, 40)
+        ),
+        min_size=2,
+        max_size=40,
+    ),
+    st.integers(0, 3),
+)
+def test_whoever_cannot_be_among_the_best_changes_nothing(parts, seed):
+    # Rows of neighbours within rounding of each other, but not of those farther on.
+    values = np.array([base + 2e-7 * steps for base, steps in parts])
+    ids = list(range(len(values)))
+    ranked = top_k(values, ids, len(values), seed).tolist()  # None is left out of this.
+    assert all(top_k(values, ids, k, seed).tolist() == ranked[:k] for k in range(len(values)))
+
+
+def test_scores_that_cannot_be_chosen_are_not_drawn_for():
+    class Asked(list):
+        def __getitem__(self, position):
+            asked.add(position)
+            return super().__getitem__(position)
+
+    asked = set()
+    top_k(np.linspace(0, 1, 1000), Asked(range(1000)), 10, seed=0)
+    assert asked == set(range(990, 1000))
+
+
 def test_a_long_row_of_close_neighbours_is_not_one_tie():
     values = np.linspace(1.0, 2.0, 20_001)[::-1] * 1e-2 + 3.0  # Gaps of 5e-7, each within rounding.
     best = top_k(values, range(len(values)), 100, seed=0)

@@ -160,6 +160,23 @@ def test_skipped_rows_are_not_asked_for_again_and_labels_can_be_corrected():
     assert (learner.y_[first], learner.skipped_[first]) == (1, False)
 
 
+def test_a_classifier_is_asked_about_thousands_of_rows_in_one_call():
+    rows, classes = make_rows(3000)
+    learner = ActiveLearner(LogisticRegression())
+    learner.fit(rows, np.where(np.arange(3000) < 12, classes, -1))
+    sizes, real = [], learner.estimator_.predict_proba
+
+    def noted(rows):
+        sizes.append(len(rows))
+        return real(rows)
+
+    learner.estimator_.predict_proba = noted
+    picked = learner.query(5)
+    assert len(sizes) == 1
+    assert learner.set_params(batch_size=100).query(5).tolist() == picked.tolist()
+    assert max(sizes[1:]) == 100
+
+
 @pytest.mark.parametrize("strategy", ["core-set", "typiclust", "badge"])
 def test_rows_of_numbers_are_features(strategy):
     learner = ActiveLearner(RandomForestClassifier(5, random_state=0), strategy).fit(ROWS, FEW)

@@ -29,6 +29,7 @@ from steepest.scoring.arguments import (
     check_support,
     check_task,
 )
+from steepest.scoring.batch_sizes import suited_batch_size
 from steepest.scoring.probabilities import FirstLook, WatchedView
 from steepest.scoring.samples import Samples, as_samples
 from steepest.scoring.shards import WHOLE, Shard
@@ -126,25 +127,23 @@ def looking_at(
         positions, free = (_shuffled(samples, p, how.seed) for p in (positions, free))
     model = on_device(model, how.device)
     where, kind = place_of(model)
-    batch_size = _batch_size(how.batch_size, where, strategy.needs)
+    lens = Lens(model=model, device=where, dtype=kind, task=_losses(how.task))
+    batch_size = check_batch_size(how.batch_size)
+    if batch_size == "auto":
+        # Two, because a model may take a single one for no batch.
+        few = samples.part(positions[:2])
+        batch_size = suited_batch_size(lens, few, len(positions), strategy.needs)
     if how.shard.count > 1:
         positions = list(how.shard.take(positions, batch_size))
     shown = as_progress(how.progress)
-    few = samples.part(positions[:1])
     with (
         # What is made in inference mode has no gradients and cannot be added up in place.
         torch.inference_mode(mode=False),
         evaluating(model),
-        single_logits_named(model, few, _losses(how.task)),
+        single_logits_named(model, samples.part(positions[:1]), lens.task),
     ):
-        lens = Lens(
-            model=model,
-            engine=_engine(model, strategy, how.precision),
-            device=where,
-            dtype=kind,
-            batch_size=batch_size,
-            task=_losses(how.task),
-        )
+        engine = _engine(model, strategy, how.precision)
+        lens = replace(lens, engine=engine, batch_size=batch_size)
         if _takes_features(strategy, support):
             first = next(iter(samples.batches(positions[:2], 2)))
             lens = _with_penultimate(lens, first)
@@ -156,7 +155,8 @@ def looking_at(
             return WatchedView(first_look, part, lens, **more)
 
         known = _labelled_samples(samples, taken, strategy, how)
-        _check_names(known, [samples.ids[p] for p in free], support)
+        if known is not None and support.labelled is not None and support.features:
+            _check_names(known, [samples.ids[p] for p in free])
         yield view(
             samples.part(positions),
             labelled=None if known is None else view(known),
@@ -222,7 +222,9 @@ def _taken(
     samples: Samples, labelled: Iterable[SampleId] | None, support: Support
 ) -> set[SampleId]:
     taken = labelled_ids(labelled, support) or set()
-    if unknown := taken - set(samples.ids):
+    # A range knows what is in it: no set of a million ids for the sake of a few.
+    known = samples.ids if isinstance(samples.ids, range) else set(samples.ids)
+    if unknown := {i for i in taken if i not in known}:
         raise InputError(
             f"the labelled id {next(iter(unknown))!r} is not in the pool, where ids are such as "
             f"{samples.ids[0]!r}"
@@ -262,10 +264,8 @@ def needs_with(strategy: Strategy, support: Support) -> Needs:
     return strategy.needs_alone if support.extra is None else strategy.needs
 
 
-def _check_names(labelled: Samples | None, free: Sequence[SampleId], support: Support) -> None:
+def _check_names(labelled: Samples, free: Sequence[SampleId]) -> None:
     """Refuse features by id where an id means two samples."""
-    if labelled is None or support.labelled is None or not support.features:
-        return
     if twice := set(labelled.ids) & set(free):
         raise InputError(
             f"sample {next(iter(twice))!r} is a candidate and one of Support.labelled, so that its "
@@ -289,12 +289,3 @@ def _with_penultimate(lens: Lens, inputs: Any) -> Lens:  # noqa: ANN401
     """Find the feature layer once, and not for every batch."""
     moved = batches.move(inputs, lens.device, lens.dtype)
     return replace(lens, penultimate=find_penultimate(lens.model, moved))
-
-
-def _batch_size(size: BatchSize, device: torch.device, needs: Needs) -> int:
-    known = check_batch_size(size)
-    if known != "auto":
-        return known
-    if device.type == "cuda":
-        return 512
-    return 64 if Needs.GRADIENTS in needs else 256

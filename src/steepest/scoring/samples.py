@@ -49,7 +49,7 @@ class Samples:
     ) -> None:
         if len(ids) == 0:
             raise InputError("the pool is empty: there is nothing to choose from")
-        if len(set(ids)) != len(ids):
+        if not isinstance(ids, range) and len(set(ids)) != len(ids):
             twice = Counter(ids).most_common(1)[0][0]
             raise InputError(
                 f"the ids of a pool must be distinct, and {twice!r} is there more than once"

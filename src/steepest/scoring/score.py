@@ -58,8 +58,8 @@ def score(
         subset: Score only a random subset of this size (the paper takes 10 · k).
         seed: Seeds every draw; draws are keyed by sample id.
         task: Whose losses are used, with labels and without; default cross-entropy.
-        batch_size: Samples in flight; ``"auto"`` picks one for the device. The scores do not
-            depend on it.
+        batch_size: Samples in flight; ``"auto"`` picks one for the device and the model. The
+            scores do not depend on it.
         precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` (GPUs may
             multiply with ten bits of fraction) or ``"bf16"``.
         device: Where to compute; by default where the model is.

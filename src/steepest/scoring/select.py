@@ -156,7 +156,8 @@ def choose_from(
         candidates=len(view),
     )
     last: tuple[tuple[SampleId, float], ...] = ()
-    if found.values is not None:
+    # A million scores are not ranked once more for nobody.
+    if found.values is not None and lowest > 0:
         values = found.values
         last = tuple(
             (view.ids[i], float(values[i])) for i in top_k(-values, view.ids, lowest, how.seed)

@@ -11,6 +11,7 @@ from typing import Any
 
 from steepest.errors import InputError
 from steepest.files import write_atomically
+from steepest.parsing import parse_json
 from steepest.scoring.regime import Regime
 from steepest.seeds import SampleId
 from steepest.tables import from_table, to_table
@@ -105,14 +106,14 @@ def _suffix(path: Path) -> str:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    table: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
     return table
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    details = json.loads(rows[0]["details"])
+    details = parse_json(rows[0]["details"])
     told, kinds = details.pop("id_type"), {"int": int, "str": str}
     as_ids = [kinds[kind] for kind in ([told] * len(rows) if isinstance(told, str) else told)]
     return {

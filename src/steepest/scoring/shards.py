@@ -56,7 +56,7 @@ class Shard:
         if batches < self.count:
             raise InputError(
                 f"{counted(len(rows), 'candidate')} in batches of {batch_size} cannot be shared by "
-                f"{self.count} shards: use {batches} or fewer, or a smaller batch_size"
+                f"{self.count} shards: make no more than {batches}, or take a smaller batch size"
             )
         start, stop = (batches * n // self.count for n in (self.number - 1, self.number))
         return rows[start * batch_size : stop * batch_size]

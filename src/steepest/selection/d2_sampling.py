@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from steepest.errors import UnknownNameError
+from steepest.progress import Progress, SilentProgress, Step
 from steepest.selection.picks import Picks, check_count
 from steepest.selection.points import Points
 
@@ -19,7 +20,14 @@ First = Literal["norm", "random"]
 _SMALLEST, _LARGEST = 64, 1024
 
 
-def d2_sample(points: Tensor, k: int, draws: torch.Generator, *, first: First = "norm") -> Picks:
+def d2_sample(
+    points: Tensor,
+    k: int,
+    draws: torch.Generator,
+    *,
+    first: First = "norm",
+    progress: Progress | None = None,
+) -> Picks:
     """Draw k points, each with a chance ∝ D², its squared distance to the nearest drawn before.
 
     The distribution is exactly that of drawing one point after another. Many are drawn for one
@@ -33,6 +41,7 @@ def d2_sample(points: Tensor, k: int, draws: torch.Generator, *, first: First = 
         k: How many to draw.
         draws: A generator on the CPU.
         first: How the first one is found.
+        progress: Told of each point that is drawn.
 
     Returns:
         The picks with their D at the time; for the first, its norm.
@@ -40,11 +49,17 @@ def d2_sample(points: Tensor, k: int, draws: torch.Generator, *, first: First = 
     Raises:
         InputError: If there are fewer than k points.
     """
-    return _sample(Points(points), k, draws, first)
+    return _sample(Points(points), k, draws, first, progress)
 
 
 def d2_sample_products(
-    left: Tensor, right: Tensor, k: int, draws: torch.Generator, *, first: First = "norm"
+    left: Tensor,
+    right: Tensor,
+    k: int,
+    draws: torch.Generator,
+    *,
+    first: First = "norm",
+    progress: Progress | None = None,
 ) -> Picks:
     """Draw as ``d2_sample`` does from the outer products a ⊗ z, which are never made.
 
@@ -54,17 +69,26 @@ def d2_sample_products(
         k: How many to draw.
         draws: A generator on the CPU.
         first: How the first one is found.
+        progress: Told of each point that is drawn.
     """
-    return _sample(Points(left, right), k, draws, first)
+    return _sample(Points(left, right), k, draws, first, progress)
 
 
-def _sample(space: Points, k: int, draws: torch.Generator, first: First) -> Picks:
+def _sample(
+    space: Points, k: int, draws: torch.Generator, first: First, progress: Progress | None
+) -> Picks:
     check_count(k, len(space))
     if first not in ("norm", "random"):
         raise UnknownNameError("first pick", first, ("norm", "random"))
+    with (progress or SilentProgress()).task("choosing", k) as step:
+        return _draw(space, k, draws, first, step)
+
+
+def _draw(space: Points, k: int, draws: torch.Generator, first: First, step: Step) -> Picks:
     picked = [_first(space, draws, first)]
     squares = [float(space.squares[picked[0]])]
     nearest = torch.full_like(space.squares, torch.inf)
+    step.advance()
     new, size = picked, _SMALLEST
     while len(picked) < k:
         rows = torch.tensor(new, device=space.device)
@@ -79,6 +103,7 @@ def _sample(space: Points, k: int, draws: torch.Generator, first: First) -> Pick
             new = [position for position, _ in found]
         picked = picked + new
         squares += [square for _, square in found]
+        step.advance(len(new))
         size = min(_LARGEST, max(_SMALLEST, 2 * len(new)))
     return Picks(np.asarray(picked, dtype=np.intp), np.sqrt(np.asarray(squares)))
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from steepest.errors import InputError
+from steepest.progress import Progress, SilentProgress, Step
 from steepest.selection.picks import Picks, check_count
 from steepest.selection.points import Points, nearest_to_mean
 
@@ -18,7 +19,12 @@ _SMALLEST, _LARGEST = 64, 1024
 
 
 def k_centre(
-    points: Tensor, k: int, *, centres: Tensor | None = None, outliers: float = 0.0
+    points: Tensor,
+    k: int,
+    *,
+    centres: Tensor | None = None,
+    outliers: float = 0.0,
+    progress: Progress | None = None,
 ) -> Picks:
     """Pick k points, each the farthest from all centres and from those picked before it.
 
@@ -35,6 +41,7 @@ def k_centre(
             nearest the mean.
         outliers: The share of points, farthest from the centres at the start, that are never
             picked.
+        progress: Told of each point that is picked.
 
     Returns:
         The picks, with distances that never rise. A first pick without centres before it has the
@@ -44,6 +51,11 @@ def k_centre(
         InputError: If there are fewer than k points, or the share is none.
     """
     check_count(k, len(points))
+    with (progress or SilentProgress()).task("choosing", k) as step:
+        return _pick(points, k, centres, outliers, step)
+
+
+def _pick(points: Tensor, k: int, centres: Tensor | None, outliers: float, step: Step) -> Picks:
     dropped = min(count_outliers(outliers, len(points)), len(points) - k)
     start = nearest_to_mean(points)
     space = Points(points, origin=points[start])
@@ -51,11 +63,12 @@ def k_centre(
         nearest = space.nearest_squares(space.take(slice(start, start + 1)))
         nearest[start] = _TAKEN
         picked, squares = [start], [max(0.0, float(nearest.max()))]
+        step.advance()
     else:
         nearest = space.nearest_squares(Points(centres.to(points), origin=points[start]))
         picked, squares = [], []
     nearest[nearest.sort(descending=True, stable=True).indices[:dropped]] = _TAKEN
-    _continue_greedily(space, nearest, k, picked, squares)
+    _continue_greedily(space, nearest, k, picked, squares, step)
     return Picks(np.asarray(picked, dtype=np.intp), np.sqrt(np.asarray(squares)))
 
 
@@ -72,7 +85,7 @@ def count_outliers(share: float, points: int) -> int:
 
 
 def _continue_greedily(
-    space: Points, nearest: Tensor, k: int, picked: list[int], squares: list[float]
+    space: Points, nearest: Tensor, k: int, picked: list[int], squares: list[float], step: Step
 ) -> None:
     """Pick until there are k; squared distances [N] of what is taken are below zero."""
     size = 2 * _SMALLEST
@@ -88,6 +101,7 @@ def _continue_greedily(
         new = [int(positions[i]) for i, _ in found]
         picked += new
         squares += [square for _, square in found]
+        step.advance(len(new))
         if len(picked) < k:
             rows = torch.tensor(new, device=nearest.device)
             torch.minimum(nearest, space.nearest_squares(space.take(rows)), out=nearest)

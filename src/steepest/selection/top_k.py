@@ -32,16 +32,43 @@ def top_k(
     Returns:
         Positions [k].
     """
-    ties = keyed_uniform(seed, "ties", ids)[:, 0]
-    order = np.argsort(-values, kind="stable")
-    return order[np.lexsort((ties[order], _levels(values[order])))][:k]
+    typical = _typical_size(values)
+    near = _in_question(values, k, typical)
+    order = near[np.argsort(-values[near], kind="stable")]
+    ties = keyed_uniform(seed, "ties", [ids[position] for position in order])[:, 0]
+    return order[np.lexsort((ties, _levels(values[order], typical)))][:k]
 
 
-def _levels(falling: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+def _typical_size(values: npt.NDArray[np.float64]) -> float:
+    """Return what most scores are below.
+
+    Not the largest: beside one of a heavy tail all others would be equal.
+    """
+    size = np.where(np.isfinite(values), np.abs(values), 0.0)
+    return float(np.quantile(size, 0.9, method="lower")) if len(size) else 0.0
+
+
+def _in_question(values: npt.NDArray[np.float64], k: int, typical: float) -> npt.NDArray[np.intp]:
+    """Return the positions of all values that can be among the k highest, in the pool's order.
+
+    A level that begins at h holds nothing below h − r for its rounding r. Where it has the k-th
+    value v, h is at most r above v: what is more than 2 r below v is in none of the first k.
+    """
+    if not 0 < k < len(values):
+        return np.arange(len(values))
+    last = np.partition(values, len(values) - k)[len(values) - k]
+    size = abs(last) if np.isfinite(last) else 0.0
+    # Thrice: the rounding is that of h, which is a little larger than v's.
+    found = np.flatnonzero(values >= last - 3 * _ROUNDING * (size + typical))
+    return found if len(found) >= k else np.arange(len(values))
+
+
+def _levels(falling: npt.NDArray[np.float64], typical: float) -> npt.NDArray[np.intp]:
     """Number the levels of sorted values: all of one lie within rounding of its highest.
 
     Args:
         falling: Scores [N], highest first.
+        typical: What scores are like.
 
     Returns:
         Levels [N], from 0 on.
@@ -50,8 +77,7 @@ def _levels(falling: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         return np.zeros(0, dtype=np.intp)
     size = np.abs(falling)
     size[~np.isfinite(size)] = 0.0
-    # Not the largest: beside one of a heavy tail all others would be equal.
-    rounding = _ROUNDING * (size + np.quantile(size, 0.9, method="lower"))
+    rounding = _ROUNDING * (size + typical)
     with np.errstate(invalid="ignore"):  # Two infinities are equal, and their difference is NaN.
         gaps = falling[:-1] - falling[1:]
     new = np.zeros(len(falling), dtype=bool)

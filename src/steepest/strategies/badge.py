@@ -34,7 +34,7 @@ class Badge(Strategy):
 
     Attributes:
         first: The first sample: that of the largest gradient (``"norm"``, as in the published
-            code) or any (``"random"``, as in the paper).
+            code) or any (``"random"``, as in the article).
     """
 
     needs: ClassVar[Needs] = Needs.LOGITS | Needs.FEATURES
@@ -46,7 +46,8 @@ class Badge(Strategy):
         """Return k samples, in the order in which they were drawn."""
         found = pool.collect(self._factors, f"gradients for {self.name}")
         left, right = (finite_rows(found[name], pool.ids).to(pool.device) for name in found)
-        picks = d2_sample_products(left, right, k, generator(pool.seed, "badge"), first=self.first)
+        draws = generator(pool.seed, "badge")
+        picks = d2_sample_products(left, right, k, draws, first=self.first, progress=pool.progress)
         return Choice(picks.positions, picks.distances)
 
     def _factors(self, batch: Batch) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ from steepest.gradnorm.last_layer import last_layer_squares
 from steepest.gradnorm.losses import RowLosses
 from steepest.models.features import extract_features
 from steepest.seeds import SampleId
+from steepest.strategies.feature_table import FeatureTable
 from steepest.tasks.base import Losses
 
 Layers = Literal["all", "last"]
@@ -145,6 +146,8 @@ class Batch:
         missing = next((i for i in self.ids if i not in self._own_features), None)
         if missing is not None:
             raise InputError(f"the given features have none for sample {missing!r}: one for each")
+        if isinstance(self._own_features, FeatureTable):
+            return self._own_features.take(self.ids)
         return stack_features({i: self._own_features[i] for i in self.ids})
 
     def _keep(self, outputs: Any) -> None:  # noqa: ANN401

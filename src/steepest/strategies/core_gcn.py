@@ -28,5 +28,7 @@ class CoreGCN(GraphTraining):
         """Return k samples, the farthest first."""
         nodes: Nodes = pool.prepared
         places = torch.cat([nodes.hidden, nodes.logits[:, None]], dim=1)
-        picks = k_centre(places[: len(pool)], k, centres=places[len(pool) :])
+        picks = k_centre(
+            places[: len(pool)], k, centres=places[len(pool) :], progress=pool.progress
+        )
         return Choice(picks.positions, picks.distances)

@@ -31,14 +31,14 @@ class CoreSet(Strategy):
     one is nearest the mean.
 
     Public versions of the exact method search over *squared* distances from half the greedy one,
-    where a quarter is the bound, and forbid the outliers that the paper allows; here the search is
-    over distances, from zero, and ``outliers`` is an option of both methods.
+    where a quarter is the bound, and forbid the outliers that the article allows; here the search
+    is over distances, from zero, and ``outliers`` is an option of both methods.
 
     Attributes:
         method: ``"greedy"``, or ``"exact"``: a mixed-integer programme for at most 2000
-            candidates, which needs SciPy.
-        outliers: The share of candidates that need not be near a labelled sample (the paper takes
-            0.0001). The greedy method leaves out those farthest from the labelled ones at the
+            candidates.
+        outliers: The share of candidates that need not be near a labelled sample (the article
+            takes 0.0001). The greedy method leaves out those farthest from the labelled ones at the
             start, which can be all of a class that has no label yet.
     """
 
@@ -68,5 +68,7 @@ class CoreSet(Strategy):
                     stacklevel=2,
                 )
         else:
-            picks = k_centre(points, k, centres=known, outliers=self.outliers)
+            picks = k_centre(
+                points, k, centres=known, outliers=self.outliers, progress=pool.progress
+            )
         return Choice(picks.positions, picks.distances)

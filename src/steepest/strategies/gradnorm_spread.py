@@ -86,9 +86,11 @@ class GradnormSpread(Strategy):
         places = _directions(finite_rows(found["features"], pool.ids))
         places = places.mul_(weights.to(places)).to(pool.device)
         if self.method == "d2":
-            picks = d2_sample(places, k, generator(pool.seed, self.name))
+            picks = d2_sample(places, k, generator(pool.seed, self.name), progress=pool.progress)
         else:
-            picks = k_centre(places, k, centres=torch.zeros_like(places[:1]))
+            picks = k_centre(
+                places, k, centres=torch.zeros_like(places[:1]), progress=pool.progress
+            )
         return Choice(picks.positions, picks.distances)
 
     def check(self, pool: PoolView) -> None:

@@ -68,7 +68,7 @@ class NoiseStability(Strategy):
         if not bool(places.any()):
             order = torch.randperm(len(pool), generator=generator(pool.seed, self.name, "draw"))
             return Choice(order[:k].numpy(), torch.zeros(k, dtype=torch.float64).numpy())
-        picks = k_centre(places, k, centres=torch.zeros_like(places[:1]))
+        picks = k_centre(places, k, centres=torch.zeros_like(places[:1]), progress=pool.progress)
         return Choice(picks.positions, picks.distances)
 
     def deviations(self, pool: PoolView) -> Tensor:
