@@ -146,11 +146,6 @@ def _option(parameter: inspect.Parameter) -> str:
 
 
 def models() -> str:
-    rows = [(f"`{name}`", _idea(MODELS.get(name))) for name in MODELS.names()]
-    return table(("name", "what building it does"), rows)
-
-
-def model_sizes() -> str:
     rows = []
     for name in MODELS.names():
         builder = MODELS.get(name)
@@ -162,9 +157,10 @@ def model_sizes() -> str:
         maps = ", ".join(f"`{layer}`" for layer in declared_layers(model, "block_layers"))
         options = {key: p.default for key, p in list_options(builder, GIVEN).items()}
         said = ", ".join(f"`{k} = {json.dumps(v)}`" for k, v in options.items() if v is not None)
-        rows.append((f"`{name}`", f"{trained:,}", width, maps or "–", said))
-    header = ("name", "trained at 10 classes", "feature", "maps", "options and defaults")
-    return table(header, rows)
+        about = (_idea(builder), f"{trained:,}", width, maps or "–", said)
+        rows.append((f"`{name}`", *about))
+    header = ("what building it does", "trained at 10 classes", "feature", "maps")
+    return table(("name", *header, "options and defaults"), rows)
 
 
 def augmentations() -> str:
@@ -185,7 +181,6 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "pool verbs": pool_verbs,
         "data sets": data_sets,
         "models": models,
-        "model sizes": model_sizes,
         "augmentations": augmentations,
         "performance": performance,
         "benchmarks": benchmarks,

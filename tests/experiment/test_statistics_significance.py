@@ -11,6 +11,7 @@ from scipy import stats
 from steepest.errors import InputError
 from steepest.experiment.significance import (
     _NO_SPREAD,
+    NO_DIFFERENCE,
     holm,
     paired_tests,
     penalty_matrix,
@@ -79,7 +80,9 @@ def test_one_pair_gives_a_difference_but_no_p_values():
 def test_equal_values_give_p_one():
     test = paired_tests([0.3, 0.4, 0.5], [0.3, 0.4, 0.5])
     assert (test.t_p, test.wilcoxon_p) == (1.0, 1.0)
-    assert (test.mean_difference, test.low, test.high) == (0.0, 0.0, 0.0)
+    # Metrics move in steps: that two seeds do not differ does not make the difference certain.
+    assert (test.mean_difference, test.low, test.high) == (0.0, None, None)
+    assert test.note == NO_DIFFERENCE
 
 
 def test_the_same_difference_in_all_seeds_leaves_the_t_test_undefined():
@@ -101,6 +104,23 @@ def test_what_is_rounding_grows_with_the_differences(sign):
     curves = np.stack([base] * 3, axis=1)
     up = curves + np.array([0.0, 0.0, 1e6 / 3])
     assert penalty_matrix({"up": up, "down": curves}).sum() == 0
+
+
+def test_what_is_rounding_grows_with_the_values():
+    # 0.1 between such numbers leaves 1e-11 behind, by which a t-test would give p = 1e-20.
+    base = np.array([1e5, 2.1e5, 3.3e5])
+    test = paired_tests(base + 0.1, base)
+    assert np.ptp(base + 0.1 - base) > 1e-12
+    assert (test.t_p, test.low, test.note) == (None, None, _NO_SPREAD)
+    curves = np.stack([base] * 3, axis=1)
+    assert penalty_matrix({"up": curves + 0.1, "down": curves}).sum() == 0
+
+
+def test_ranks_of_large_values_do_not_see_their_last_digits():
+    # All are of one size: 1 of 5 down is as extreme as 6 of 32 sign patterns, on either side.
+    base = np.array([1e5, 2.1e5, 3.3e5, 7e5, 1.3e5])
+    steps = np.array([0.1, -0.1, 0.1, 0.1, 0.1])
+    assert paired_tests(base + steps, base).wilcoxon_p == 2 * 6 / 32
 
 
 def test_unpaired_or_non_finite_values_are_refused():

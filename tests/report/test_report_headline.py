@@ -106,6 +106,17 @@ def test_significance_is_claimed_only_where_the_corrected_test_shows_it():
     assert "is significant" not in noisy
 
 
+def test_a_p_value_just_above_the_level_does_not_read_as_on_it():
+    random = np.tile(BASE, (3, 1))
+    # t = 4.29 with two degrees of freedom, where 4.303 is the bound: p is 0.0502.
+    lift = 0.02 + 0.02 * np.sqrt(3) / 4.29 * np.array([[-1.0], [0.0], [1.0]])
+    summary = summarise(compare({"random": random, "margin": random + lift}))
+    assert 0.05 < summary.contrasts[0].t_p_holm < 0.0505
+    assert "That is not significant at 5 % (paired t-test after Holm's correction: p > 0.050" in (
+        " ".join(headline(summary))
+    )
+
+
 def test_holm_can_take_a_claim_back():
     random = np.tile(BASE, (4, 1))
     lift = np.array([0.03, 0.01, 0.02, 0.035])[:, None]

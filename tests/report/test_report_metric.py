@@ -91,7 +91,7 @@ def test_numbers_are_those_of_the_metric_that_counts(folder, task):
     ]
     assert summary.strategies[1].final_value.values == tuple(finals)
     header, rows = summary_rows(summary)
-    assert header[2] == f"final {NAMES[task][1]}"
+    assert header[2] == f"final {NAMES[task][1]} ± sd"
     assert rows[1][2] == numbers.spread(summary.strategies[1].final_value)
 
 

@@ -124,6 +124,12 @@ def test_the_penalty_matrix_tells_its_orientation(checked):
     assert "a column's mean how often it is beaten (lower is better)" in checked.text
 
 
+def test_numbers_that_are_no_tests_say_so(checked):
+    assert "That is no test: a strategy no better than random reaches it" in checked.text
+    assert "Of two equal strategies each wins 0.025 by chance." in checked.text
+    assert "confidence intervals of the mean (Student's t), each budget by itself." in checked.text
+
+
 def test_few_seeds_are_told_in_the_tests(checked):
     assert "Wilcoxon's p cannot fall below 0.25" in checked.text
     assert "The intervals are not corrected" in checked.text

@@ -18,7 +18,8 @@ def test_lines_have_no_trailing_blanks():
 
 
 @pytest.mark.parametrize(
-    "cell", ["0.9 ± 0.1", "-1e-3", "+0.5", "< 0.001", "58 (3/3)", "−5 (1/3)", "40 %", "–"]
+    "cell",
+    ["0.9 ± 0.1", "-1e-3", "+0.5", "< 0.001", "> 0.050", "58 (3/3)", "−5 (1/3)", "40 %", "–"],
 )
 def test_these_count_as_numbers(cell):
     assert text_table(["a wide header"], [[cell]]).splitlines()[2].endswith(cell)
@@ -45,7 +46,7 @@ def test_summary_rows_hold_the_main_results(tmp_path):
     assert [row[0] for row in rows] == ["entropy-gradnorm", "margin", "random"]
     assert all(len(row) == len(header) for row in rows)
     margin, random = rows[1], rows[2]
-    assert header[1] == "AUBC (n=3)"
+    assert header[1:3] == ["AUBC ± sd (n=3)", "final accuracy ± sd"]
     assert margin[1] == numbers.spread(summary.strategies[1].aubc)
     assert header[3] == "labels saved vs random"
     assert margin[3].endswith("(3/3)")
@@ -54,10 +55,15 @@ def test_summary_rows_hold_the_main_results(tmp_path):
     assert "± " in text_table(header, rows)
 
 
+def test_one_seed_has_no_deviation_to_name(tmp_path):
+    header, _ = summary_rows(summarise(read_comparison(write_comparison(tmp_path, seeds=(0,)))))
+    assert header[1:3] == ["AUBC (n=1)", "final accuracy"]
+
+
 def test_rows_tell_n_where_it_differs(tmp_path):
     folder = write_comparison(tmp_path, cut=[("margin", 1)], missing=[("margin", 2)])
     header, rows = summary_rows(summarise(read_comparison(folder)))
-    assert header[:3] == ["strategy", "n", "AUBC"]
+    assert header[:3] == ["strategy", "n", "AUBC ± sd"]
     assert [row[:2] for row in rows] == [
         ["entropy-gradnorm", "3"],
         ["margin", "1"],
@@ -80,6 +86,9 @@ def test_numbers_say_what_is_missing():
     assert numbers.saved(LabelsSaved(-12.6, 2, (-12.6, -12.6))) == f"{numbers.MINUS}13 (2/2)"
     assert numbers.saved(LabelsSaved(-0.4, 1, (-0.4,))) == "0 (1/1)"
     assert numbers.p_value(0.0004) == "< 0.001"
+    assert [numbers.p_value(p) for p in (0.0496, 0.05, 0.0502, 0.0506)] == [
+        "0.050", "0.050", "> 0.050", "0.051",
+    ]  # fmt: skip
     assert numbers.signed(-0.25) == f"{numbers.MINUS}0.250"
     assert [numbers.signed(0.5, 2), numbers.signed(None)] == ["+0.50", "–"]
 

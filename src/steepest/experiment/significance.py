@@ -12,6 +12,9 @@ from steepest.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 
+NO_DIFFERENCE = "no seed differs at all"
+"""What is noted where the difference is zero with every seed."""
+
 _NO_SPREAD = (
     "every seed differs by the same amount: without spread the t-test has nothing to judge by"
 )
@@ -24,7 +27,7 @@ class PairedTest:
     Attributes:
         n: Number of pairs.
         mean_difference: Mean of ``a - b``.
-        low: Lower end of the 95 % confidence interval, None where there is none.
+        low: Lower end of the 95 % confidence interval, None without spread between seeds.
         high: Upper end of the interval.
         t_p: Two-sided p-value of the paired t-test, None where it is not defined.
         wilcoxon_p: Two-sided exact p-value of the signed-rank test, None below two pairs.
@@ -47,7 +50,8 @@ def paired_tests(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedTest:
     ``S - 1`` degrees of freedom, and the interval is ``mean(d) ± t(0.975, S - 1) * sd(d) /
     sqrt(S)``. One pair gives no p-value. If all differences are zero, both p-values are 1. If
     they are all the *same* other number, ``t`` would be infinite and p zero, which a handful of
-    seeds cannot mean: the t-test is then left undefined, with a note.
+    seeds cannot mean: the t-test is then left undefined, with a note. Neither has an interval: one
+    without width would claim a certainty that seeds cannot give, as metrics move in steps.
 
     Args:
         a: One value per seed [S].
@@ -64,10 +68,11 @@ def paired_tests(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedTest:
     mean = float(differences.mean())
     if n < 2:
         return PairedTest(n, mean, None, None, None, None, "one seed has no spread to judge by")
-    wilcoxon = _signed_rank_p(differences)
-    if not _varies(differences[None, :])[0]:
-        if abs(mean) <= _rounding(differences):
-            return PairedTest(n, 0.0, 0.0, 0.0, 1.0, 1.0, "no seed differs at all")
+    rounding = _rounding(first, second)
+    wilcoxon = _signed_rank_p(differences, rounding)
+    if not _varies(differences[None, :], rounding)[0]:
+        if abs(mean) <= rounding:
+            return PairedTest(n, 0.0, None, None, 1.0, 1.0, NO_DIFFERENCE)
         return PairedTest(n, mean, None, None, None, wilcoxon, _NO_SPREAD)
     from scipy import stats
 
@@ -129,34 +134,39 @@ def penalty_matrix(curves: Mapping[str, npt.ArrayLike], alpha: float = 0.05) -> 
     for i, row in enumerate(arrays):
         for j, column in enumerate(arrays):
             if i != j:
-                matrix[i, j] = _wins((row - column)[:, 1:].T, alpha).mean()
+                rounding = _rounding(row, column)
+                matrix[i, j] = _wins((row - column)[:, 1:].T, alpha, rounding).mean()
     return matrix
 
 
-def _wins(differences: Floats, alpha: float) -> npt.NDArray[np.bool_]:
+def _wins(differences: Floats, alpha: float, rounding: float) -> npt.NDArray[np.bool_]:
     """Say for each row of differences [B, S] whether it is significantly above zero [B]."""
     from scipy import stats
 
     n = differences.shape[1]
-    varies = _varies(differences)
+    varies = _varies(differences, rounding)
     error = np.where(varies, differences.std(axis=1, ddof=1) / np.sqrt(n), 1.0)
     t = np.where(varies, differences.mean(axis=1) / error, 0.0)
     wins: npt.NDArray[np.bool_] = (2.0 * stats.t.sf(t, n - 1) < alpha) & (t > 0)
     return wins
 
 
-def _rounding(differences: Floats) -> float:
-    """Return the size below which a difference of these values is rounding error."""
-    return 1e-12 * max(1.0, float(np.abs(differences).max()))
+def _rounding(first: Floats, second: Floats) -> float:
+    """Return the size below which a difference of these values is rounding error.
+
+    It goes by the values, not by their differences: 0.1 between numbers of a million leaves as many
+    wrong digits behind as a million does.
+    """
+    return 1e-12 * max(1.0, float(np.abs(first).max()), float(np.abs(second).max()))
 
 
-def _varies(differences: Floats) -> npt.NDArray[np.bool_]:
+def _varies(differences: Floats, rounding: float) -> npt.NDArray[np.bool_]:
     """Say for each row [B, S] whether it has any spread beyond rounding error [B]."""
-    spread: npt.NDArray[np.bool_] = np.ptp(differences, axis=1) > _rounding(differences)
+    spread: npt.NDArray[np.bool_] = np.ptp(differences, axis=1) > rounding
     return spread
 
 
-def _signed_rank_p(differences: Floats) -> float:
+def _signed_rank_p(differences: Floats, rounding: float) -> float:
     """Return the exact two-sided p-value of Wilcoxon's signed-rank test.
 
     Zeros are dropped (Wilcoxon's own rule) and equal sizes share their mean rank. The null
@@ -166,7 +176,7 @@ def _signed_rank_p(differences: Floats) -> float:
     from scipy import stats
 
     # Equal steps of a metric differ in their last bits once subtracted; ranks must not see it.
-    sizes = np.round(differences, 12)
+    sizes = np.rint(differences / rounding)
     sizes = sizes[sizes != 0]
     doubled = np.rint(2 * stats.rankdata(np.abs(sizes))).astype(np.int64)
     ways = np.zeros(int(doubled.sum()) + 1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from steepest.counted import counted
 from steepest.experiment.outcomes import Comparison
-from steepest.experiment.significance import smallest_wilcoxon_p
+from steepest.experiment.significance import NO_DIFFERENCE, smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, StrategySummary, Summary
 from steepest.report import numbers
 from steepest.report.metric_words import MetricWords, words_of
@@ -142,7 +142,7 @@ def _ties(best: Contrast, tried: Sequence[Contrast]) -> list[str]:
 
 def _verdict(contrast: Contrast) -> str:
     p, n = contrast.t_p_holm, contrast.test.n
-    if contrast.test.n > 1 and contrast.test.low == contrast.test.high == 0:
+    if contrast.test.note == NO_DIFFERENCE:
         return f"No seed differs at all (n = {n})."
     if p is None:
         return f"No t-test of that difference is possible: {contrast.test.note}."
@@ -165,4 +165,4 @@ def _loss(contrast: Contrast) -> str:
 
 def _equals(p: float) -> str:
     text = numbers.p_value(p)
-    return text if text.startswith("<") else f"= {text}"
+    return text if text.startswith(("<", ">")) else f"= {text}"

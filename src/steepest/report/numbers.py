@@ -34,10 +34,15 @@ def spread(value: Spread | None) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Return a p-value with three decimals, or that it is below 0.001."""
+    """Return a p-value with three decimals, or that it is below 0.001.
+
+    One that is a little above 5 % does not round down to it: "0.050" reads as significant.
+    """
     if value is None:
         return DASH
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if value < 0.001:
+        return "< 0.001"
+    return "> 0.050" if 0.05 < value < 0.0505 else f"{value:.3f}"
 
 
 def saved(value: LabelsSaved | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from steepest.experiment.outcomes import (
     task_name,
 )
 from steepest.journal import Entry, read_journal
+from steepest.parsing import parse_json
 from steepest.tasks.base import TASKS
 
 RECORDS = "records.jsonl"
@@ -148,7 +148,7 @@ def _problem(entry: Entry, number: int, task: str) -> str:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise JournalError(f"{path}: cannot be read ({error}); restore it from a copy") from error
     if not isinstance(value, dict):

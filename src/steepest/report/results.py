@@ -15,6 +15,8 @@ from steepest.report.inline_svg import inline_svg
 from steepest.report.markup import Safe, element, heat_cell, join, paragraph, section, table
 from steepest.report.metric_words import MetricWords, is_share, words_of
 
+_ROUNDING = 1e-12
+
 
 def curves_section(comparison: Comparison, summary: Summary, svg: bytes) -> Safe:
     """Return the learning curves, and the numbers behind them folded away."""
@@ -51,7 +53,9 @@ def results_section(summary: Summary) -> Safe:
             f" Labels saved: those that {summary.baseline} itself needs to reach its final "
             f"{words.short} for the first time, less those that the strategy needs to reach "
             f"{summary.baseline}'s final {words.short} with the same seed; a mean where all seeds "
-            "reached it, otherwise a dash, and in brackets how many did."
+            "reached it, otherwise a dash, and in brackets how many did. That is no test: a "
+            f"strategy no better than {summary.baseline} reaches it in about every other seed, and "
+            "then mostly seems to save labels."
         )
     columns["scoring, s per run"] = [
         numbers.seconds(entry.scoring_seconds) for entry in summary.strategies
@@ -121,7 +125,8 @@ def penalty_section(penalty: Penalty | None) -> Safe | None:
         f"Each cell is the share of the {counted(penalty.budgets, 'budget')} after the first at "
         "which the strategy of the row is significantly better than the strategy of the column "
         f"(paired t-test, p < {penalty.alpha:g}, uncorrected): a row's mean is how often it wins "
-        "(higher is better), a column's mean how often it is beaten (lower is better)."
+        "(higher is better), a column's mean how often it is beaten (lower is better). Of two "
+        f"equal strategies each wins {penalty.alpha / 2:g} by chance."
     )
     pairs = list(permutations(range(len(penalty.strategies)), 2))
     judged = [penalty.n[i][j] for i, j in pairs if penalty.matrix[i][j] is not None]
@@ -181,7 +186,7 @@ def _curves_caption(comparison: Comparison, summary: Summary) -> str:
     else:
         told = (
             f"{title} averaged over n = {numbers.seeds(*summary.counts)}; the bands are 95 % "
-            "confidence intervals of the mean (Student's t)."
+            "confidence intervals of the mean (Student's t), each budget by itself."
         )
         needed = seeds_of_a_band(summary)
         if min(summary.counts) < needed:
@@ -206,7 +211,7 @@ def _curve_numbers(summary: Summary) -> Safe:
     title = words_of(summary.metric).title
     caption = f"{title} by number of labels, n = {numbers.seeds(*summary.counts)}"
     if max(summary.counts) > 1:
-        caption += ", with 95 % interval"
+        caption += ", with 95 % interval (none where all seeds have the same value)"
         if cut and any(min(e.curve.low) < 0 or max(e.curve.high) > 1 for e in summary.strategies):
             caption += ", cut off at 0 and 1"
     header = (
@@ -225,9 +230,12 @@ def _with_n(entry: StrategySummary) -> str:
 
 
 def _interval(entry: StrategySummary, i: int, *, cut: bool) -> Safe:
-    """Return a mean and its interval; Student's t does not know that shares have bounds."""
+    """Return a mean and its interval; Student's t does not know that shares have bounds.
+
+    Seeds that agree by chance, as metrics move in steps, do not make the mean certain.
+    """
     mean, low, high = (row[i] for row in (entry.curve.mean, entry.curve.low, entry.curve.high))
-    if entry.n == 1:
+    if high - low <= _ROUNDING * max(1.0, abs(mean)):
         return join([numbers.share(mean)])
     if cut:
         low, high = max(low, 0.0), min(high, 1.0)

@@ -13,10 +13,12 @@ def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
     Where strategies rest on different numbers of seeds, n has a column of its own.
     """
     against = f" vs {summary.baseline}" if summary.baseline else ""
+    # A bare ± could be a standard error just as well.
+    spread = " ± sd" if max(summary.counts) > 1 else ""
     header = [
         "strategy",
-        "AUBC" if summary.ragged else f"AUBC (n={summary.n})",
-        words_of(summary.metric).measure("final_value"),
+        f"AUBC{spread}" if summary.ragged else f"AUBC{spread} (n={summary.n})",
+        f"{words_of(summary.metric).measure('final_value')}{spread}",
         f"labels saved{against}",
         "p (t, Holm)",
         "scoring s",

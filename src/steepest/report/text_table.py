@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 # A number with sign, exponent, percent, deviation and count: "-1e-3", "0.9 ± 0.1", "58 (3/3)".
-_NUMBER = re.compile(r"(–|[<+−-]?\s?\d[\d.,]*(e[+-]?\d+)?( ?%)?( ± [\d.]+)?)( \(\d+/\d+\))?")
+_NUMBER = re.compile(r"(–|[<>+−-]?\s?\d[\d.,]*(e[+-]?\d+)?( ?%)?( ± [\d.]+)?)( \(\d+/\d+\))?")
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from steepest.labelling.project.history import STANDING
 from steepest.labelling.project.project import Project
 from steepest.labelling.project.resolve import IMPORTED_BY
 
@@ -17,7 +18,7 @@ Votes = Mapping[int, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class PairAgreement:
-    """Two people on the samples that both labelled.
+    """Two people's first answers to the samples that both labelled.
 
     Attributes:
         first: One of them.
@@ -36,7 +37,7 @@ class PairAgreement:
 
 @dataclass(frozen=True)
 class AnnotatorAgreement:
-    """All people on the samples that two or more labelled.
+    """All people's first answers to the samples that two or more labelled.
 
     Attributes:
         samples: How many samples.
@@ -52,21 +53,29 @@ class AnnotatorAgreement:
 
 
 def annotator_agreement(project: Project) -> AnnotatorAgreement:
-    """Compare what people say about the same samples.
+    """Compare what people said about the same samples, each on their own.
 
-    Where an image may have several classes, raw agreement is that of all classes at once, and
-    kappa is the mean of the classes' own.
+    First answers count, of as many people as are asked: an answer that was changed to settle a
+    dispute, or that of a third who decided it, agrees with others because it knew of them. Where an
+    image may have several classes, raw agreement is that of all classes at once, and kappa is the
+    mean of the classes' own.
     """
     with project.store.reading() as connection:
         rows = connection.execute(
-            """SELECT c.image, c.annotator, a.labels FROM current c
-            JOIN answers a ON a.number = c.answer
-            WHERE a.labels IS NOT NULL AND c.annotator <> ?""",
+            f"""SELECT a.image, a.annotator, a.labels FROM current c
+            JOIN answers held ON held.number = c.answer JOIN images i ON i.number = c.image
+            JOIN answers a ON a.image = c.image AND a.annotator = c.annotator
+            WHERE held.labels IS NOT NULL AND a.labels IS NOT NULL AND c.annotator <> ?
+            AND (a.number > i.asked_again OR c.answer <= i.asked_again) AND {STANDING}
+            ORDER BY a.number""",  # noqa: S608
             (IMPORTED_BY,),
         ).fetchall()
+    asked = max(2, project.settings.overlap)
     votes: dict[int, dict[str, str]] = defaultdict(dict)
     for row in rows:
-        votes[row["image"]][row["annotator"]] = row["labels"]
+        said = votes[row["image"]]
+        if len(said) < asked:
+            said.setdefault(row["annotator"], row["labels"])
     shared = {image: said for image, said in votes.items() if len(said) > 1}
     classes = len(project.classes()) if project.settings.multi_label else None
     people = sorted({who for said in shared.values() for who in said})
