@@ -34,9 +34,22 @@ def test_an_older_file_is_replaced_whole(tmp_path):
         assert reader.read() == "old and longer"
 
 
-def test_others_may_read_the_file(tmp_path):
-    write_atomically(tmp_path / "file", "x")
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_who_may_read_a_new_file_is_for_the_umask_to_say(umask, mode, tmp_path):
+    before = os.umask(umask)
+    try:
+        write_atomically(tmp_path / "file", "x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == mode
+
+
+def test_a_file_that_was_made_private_stays_so(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o600)
+    write_atomically(path, "new")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o600)
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -36,21 +36,30 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file to write to, which takes the path's place once it is whole.
 
+    Who may read it is as if it were written in place: as before, or for a new one as the user's
+    umask says.
+
     Raises:
         OSError: If it cannot be written there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=SCRATCH_PREFIX, delete=False) as file:
-        scratch = Path(file.name)
+    scratch = scratch_beside(path)
+    with scratch.open("xb") as file:
         try:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            scratch.chmod(0o644)
+            with suppress(OSError):
+                scratch.chmod(path.stat().st_mode & 0o777)
             scratch.replace(path)
         except BaseException:
             scratch.unlink(missing_ok=True)
             raise
+
+
+def scratch_beside(path: Path) -> Path:
+    """Return a name beside a path that nothing has yet, for what will take the path's place."""
+    return path.parent / f"{SCRATCH_PREFIX}{secrets.token_hex(8)}"
 
 
 def check_writable(path: Path) -> None:

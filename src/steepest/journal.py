@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from steepest.errors import DroppedEntryWarning, JournalError
+from steepest.parsing import parse_json
 
 Entry = dict[str, Any]
 
@@ -129,7 +130,7 @@ def _encode(entry: Mapping[str, Any]) -> bytes:
 
 def _decode(line: bytes) -> Entry | None:
     try:
-        entry = json.loads(line)
+        entry = parse_json(line)
     except ValueError:
         return None
     if not isinstance(entry, dict) or "crc" not in entry:

@@ -38,12 +38,22 @@ def import_own(kind: str, name: str, form: str) -> object:
         try:
             module = importlib.import_module(module_name)
         except Exception as error:
-            hint = f": write {form}, without .py" if module_name.endswith(".py") else ""
             raise InputError(
-                f"{kind} {name!r} cannot be imported: {in_one_line(error)}{hint}"
+                f"{kind} {name!r} cannot be imported: {in_one_line(error)}"
+                f"{_remedy(error, module_name, form)}"
             ) from error
     _FOLDERS[str(Path.cwd())] = None
     return getattr(module, attribute, None)
+
+
+def _remedy(error: Exception, module: str, form: str) -> str:
+    """Say what to do about a module that could not be imported, if that is known."""
+    if module.endswith(".py"):
+        return f": write {form}, without .py"
+    first = module.partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name == first:
+        return f": run the command in the folder that {first} is in, or install it"
+    return ""
 
 
 def import_own_class(kind: str, name: str, base: type[T], said: str) -> type[T]:

@@ -307,3 +307,33 @@ def test_two_commands_at_the_same_time_take_different_ports(monkeypatch):
     with server.listen("127.0.0.1", None) as first, server.listen("127.0.0.1", None) as second:
         assert first.getsockname()[1] == server.USUAL_PORT
         assert second.getsockname()[1] != server.USUAL_PORT
+
+
+def test_code_is_named_at_each_start(served, photos, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_net_at_each_start.py").write_text("def net(classes): ...\n")
+    code = "my_net_at_each_start:net"
+    start = ["label", str(photos), "--port", "0", "--no-browser"]
+    assert main([*start, "--classes", "cat,dog", "--model", code]) == 0
+    said = refusal(capsys, photos, "--port", "0")
+    assert f"{code!r} run as its model, which is code: if it is yours, say so by --set" in said
+    assert main([*start, "--set", f"model={code}"]) == 0
+    assert served["settings"].model == code
+
+
+def test_no_name_steers_the_terminal(served, photos, capsys):
+    (photos / "x.\x1b]0;a title").touch()
+    assert main(["label", str(photos), "--port", "0", "--classes", "cat,dog"]) == 0
+    with closing(sqlite3.connect(photos / ".steepest" / FILE_NAME)) as made, made:
+        made.execute("UPDATE classes SET name = ? WHERE name = 'cat'", ("\x1b[31mcat",))
+    assert main(["label", str(photos), "--port", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "1 '.\\x1b]0;a title'" in said
+    assert "classes: \\x1b[31mcat, dog" in said
+
+
+def test_a_project_with_links_in_it_is_not_read(photos, capsys):
+    (photos / ".steepest").mkdir()
+    (photos / ".steepest" / FILE_NAME).symlink_to(photos)
+    assert "is a link" in refusal(capsys, photos, "--classes", "cat,dog")

@@ -59,7 +59,7 @@ def test_a_plan_is_listed_run_and_listed_as_complete(plan, capsys):
     done = run_here(capsys, *GO, "--missing")
     assert done.code == 0, done.err
     assert "one:\n" in done.out
-    assert "AUBC (n=2)" in done.out
+    assert "AUBC ± sd (n=2)" in done.out
     assert "Report: out/two/report.html" in done.out
     assert done.out.endswith("6 of 6 runs complete\n")
     assert (plan / "out" / "two" / "figures" / "learning-curves.svg").is_file()

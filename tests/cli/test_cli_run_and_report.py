@@ -174,7 +174,7 @@ def test_a_comparison_holds_every_strategy_and_seed_and_a_report(compared):
         f"runs/{name}/seed-{seed}" for name in ("entropy", "margin", "random") for seed in (0, 1)
     ]
     assert all(cycles_of(run) == 3 for run in runs_below(folder).values())
-    assert "AUBC (n=2)" in done.out
+    assert "AUBC ± sd (n=2)" in done.out
     assert "Report: compared/report.html" in done.out
     assert (folder / "report.html").is_file()
 
@@ -184,7 +184,7 @@ def test_one_more_seed_leaves_complete_runs_untouched(compared, place):
     before = contents(folder / "runs")
     done = run_within(*COMPARE, "--seeds", "3", "--no-report", "--out", "compared", cwd=place)
     assert done.code == 0, done.err
-    assert "AUBC (n=3)" in done.out
+    assert "AUBC ± sd (n=3)" in done.out
     after = contents(folder / "runs")
     assert {name: after[name] for name in before} == before
     assert len(runs_below(folder)) == 9

@@ -124,6 +124,25 @@ def test_an_option_of_the_strategy_reaches_it(photos, workshop, capsys):
     assert loaded.scores == pytest.approx(picks.scores)
 
 
+@pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
+def test_gradients_are_measured_in_the_precision_that_is_asked_for(photos, workshop, capsys):
+    told = run_here(capsys, *command("--quiet", "--precision", "bf16"))
+    assert told.code == 0, told.err
+    pool, loaded = ImageFolder(photos), steepest.Selection.load(workshop / "picks.csv")
+    coarse, fine = (
+        steepest.select(small_model(), pool, K, precision=precision, progress=False).scores
+        for precision in ("bf16", "tf32")
+    )
+    assert loaded.scores == pytest.approx(coarse, rel=1e-6)
+    assert loaded.scores != pytest.approx(fine, rel=1e-6)
+
+
+def test_a_model_that_is_not_there_is_told_before_the_pool_is_looked_through(workshop, capsys):
+    told = run_here(capsys, *command("--model", "absent_models:net", pool="nowhere"))
+    assert told.code == 2
+    assert "'absent_models:net' cannot be imported" in told.err
+
+
 def test_labelled_photos_are_left_out(photos, workshop, capsys):
     assert run_here(capsys, *command("--quiet")).code == 0
     first = steepest.Selection.load(workshop / "picks.csv")

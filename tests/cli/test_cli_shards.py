@@ -68,7 +68,7 @@ def test_what_does_not_go_together_is_said_at_once(workshop, capsys):
         (["--shard", "3/2"], "part.npz", "such as 1/4"),
         (["--shard", "1/2", "--scores", "a.npz"], "part.npz", "leave out one"),
         (["--shard", "1/2", "--export", "csv"], "part.npz", "give it with --scores"),
-        (["--shard", "1/9"], "part.npz", "use 3 or fewer"),
+        (["--shard", "1/9"], "part.npz", "make no more than 3"),
         (["--shard", "1/2", "--strategy", "core-set"], "part.npz", "core-set looks at more"),
     ):
         told = run(capsys, *more, out=out)

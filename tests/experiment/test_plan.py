@@ -216,7 +216,7 @@ def changed(old: str, new: str) -> str:
         (changed("[5]", "[-1]"), "group 'second': seeds"),
         (changed("[5]", "[]"), "group 'second': seeds"),
         (changed("[5]", "[5]\nvariant = 'slow'"), "group 'second': unknown variant 'slow'"),
-        (changed("[5]", "[5]\nvariant = 'fast'"), r"has no table \[fast\]"),
+        (changed("[5]", "[5]\nvariant = 'fast'"), r"has no table \[fast\]: leave 'fast' out"),
         (changed('["margin"]', '["margn"]'), "group 'first': .*did you mean 'margin'"),
         (changed('["margin"]', "[]"), "at least one strategy"),
         (changed("norm=l2)", "norm=l3)"), "group 'second': .*'l3'"),

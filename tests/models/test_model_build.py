@@ -169,7 +169,7 @@ def test_a_factory_of_the_current_directory_is_called_with_what_it_takes(
         ("own_models:wrong", "is a str, not a torch.nn.Module"),
         ("own_models:failing", "cannot be built: RuntimeError: first line$"),
         ("torn_models:broken", "cannot be imported: SyntaxError"),
-        ("absent_module:plain", "cannot be imported: ModuleNotFoundError"),
+        ("absent_module:plain", "ModuleNotFoundError.*: run the command in the folder that "),
         ("own_models:", "write package.module:factory"),
         (":plain", "write package.module:factory"),
         ("own models:plain", "write package.module:factory"),

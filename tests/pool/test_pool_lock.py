@@ -94,3 +94,10 @@ def test_a_platform_without_locks_runs_unguarded(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)
     with FileLock(tmp_path / "run"), FileLock(tmp_path / "run") as second:
         assert second.held
+
+
+def test_a_link_in_the_place_of_the_lock_makes_no_file_elsewhere(tmp_path):
+    (tmp_path / "pool.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunFolderError, match="cannot be locked"):
+        FileLock(tmp_path / "pool")
+    assert not (tmp_path / "elsewhere").exists()

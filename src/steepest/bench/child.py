@@ -87,7 +87,7 @@ def score_in_child(job: Job, model: nn.Module, pool: Tensor) -> tuple[npt.NDArra
 
 def _run(folder: Path, environment: Mapping[str, str]) -> None:
     done = subprocess.run(  # noqa: S603 - this very interpreter and module
-        [sys.executable, "-m", "steepest.bench.child", str(folder)],
+        [sys.executable, "-P", "-m", "steepest.bench.child", str(folder)],
         env=dict(environment),
         capture_output=True,
         text=True,

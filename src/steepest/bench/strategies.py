@@ -203,7 +203,7 @@ def _way(row: StrategyMeasurement) -> tuple[str, str]:
 
 def _in_child(job: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
     done = subprocess.run(  # noqa: S603 - this very interpreter and module
-        [sys.executable, "-m", "steepest.bench.strategy_trial", json.dumps(job)],
+        [sys.executable, "-P", "-m", "steepest.bench.strategy_trial", json.dumps(job)],
         # Packages beside torch count threads for themselves.
         env={**os.environ, "OMP_NUM_THREADS": str(job["threads"])},
         capture_output=True,

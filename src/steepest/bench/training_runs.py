@@ -53,7 +53,7 @@ def measure_runs(
         "threads": threads,
     }
     started = time.monotonic()
-    command = [sys.executable, "-m", "steepest.bench.training_runs", json.dumps(job)]
+    command = [sys.executable, "-P", "-m", "steepest.bench.training_runs", json.dumps(job)]
     children = [
         subprocess.Popen(  # noqa: S603 - this very interpreter and module
             command,

@@ -78,6 +78,16 @@ def add_metric(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add how many runs are made at a time."""
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="runs side by side; default: one per core, on a GPU one",
+    )
+
+
 def add_member_jobs(parser: argparse.ArgumentParser) -> None:
     """Add how many members of a committee are trained at a time."""
     parser.add_argument(

@@ -33,8 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strategies", metavar="A,B", help="(default: all)")
     parser.add_argument("--pools", metavar="A,B", help=f"sizes (default: {_POOLS})")
     parser.add_argument("--k", type=int, metavar="N", help=f"chosen samples (default: {_K})")
-    parser.add_argument("--labelled", type=int, metavar="N", help=f"(default: {_LABELLED})")
-    parser.add_argument("--features", type=int, default=512, metavar="D", help="(default: 512)")
+    parser.add_argument(
+        "--labelled", type=int, metavar="N", help=f"samples with a label (default: {_LABELLED})"
+    )
+    parser.add_argument(
+        "--features", type=int, default=512, metavar="D", help="of a sample (default: 512)"
+    )
     parser.add_argument("--classes", type=int, default=10, metavar="C", help="(default: 10)")
     parser.add_argument(
         "--limit", type=float, default=300.0, metavar="S", help="seconds of a trial (default: 300)"

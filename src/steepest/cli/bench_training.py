@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument("--model", metavar="NAME", help=f"(default: {_MODEL})")
     add_device(parser)
-    parser.add_argument("--batch", type=int, metavar="N", help=f"(default: {_BATCH})")
+    parser.add_argument(
+        "--batch", type=int, metavar="N", help=f"images in a step (default: {_BATCH})"
+    )
     parser.add_argument("--size", type=int, metavar="N", help=f"pixels (default: {_SIZE})")
     parser.add_argument(
         "--precision",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from steepest.cli.arguments import (
     add_config,
+    add_jobs,
     add_member_jobs,
     add_metric,
     add_minutes,
@@ -21,6 +22,7 @@ from steepest.cli.arguments import (
     deadline_of,
     seeds_of,
 )
+from steepest.cli.one_line import on_one_line
 from steepest.cli.outcome import show_outcome
 from steepest.cli.plan import show_groups, show_runs
 from steepest.errors import FailedRunsError, UnknownNameError
@@ -71,12 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show all runs and how far they are, and run nothing",
     )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help="runs side by side; default: one per core, on a GPU one",
-    )
+    add_jobs(parser)
     add_member_jobs(parser)
     parser.add_argument(
         "--no-report", dest="report", action="store_false", help="write no HTML report at the end"
@@ -142,7 +139,7 @@ def _showing(run: Callable[[], None], show: Callable[[], None]) -> int:
         show()
     finally:
         for problem in problems:
-            print(f"steepest: error: {problem}", file=sys.stderr)
+            print(f"steepest: error: {on_one_line(problem)}", file=sys.stderr)
         if problems:
             print("The same command tries what failed again, and nothing else.", file=sys.stderr)
     return 2 if problems else 0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steepest.cli.arguments import pairs
+from steepest.cli.one_line import on_one_line
 from steepest.counted import counted
 from steepest.errors import InputError
 
@@ -200,6 +201,7 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     """Return the settings of the project, changed as the arguments say."""
     from steepest.labelling.project.settings import Settings, load_settings, merge_settings
     from steepest.labelling.project.store import FILE_NAME, Store
+    from steepest.labelling.project.trust import refuse_code
     from steepest.models.checkpoint import WEIGHT_SUFFIXES
     from steepest.tables import from_table, to_table
 
@@ -224,6 +226,8 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
                 present = load_settings(connection)
         finally:
             store.close()
+    if present is not None:
+        refuse_code(place, present, given)
     before = {} if present is None else to_table(present)
     return merge_settings(present, from_table(Settings, {**before, **given}))
 
@@ -267,7 +271,8 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
         print(f"other files, passed over: {say_others(found.others)}")
     # A name that was given once stays: who mistyped it would otherwise wonder about the page.
     names = project.classes()
-    print(f"classes: {', '.join(names) if len(names) <= _MOST_CLASSES else len(names)}")
+    listed = ", ".join(names) if len(names) <= _MOST_CLASSES else str(len(names))
+    print(f"classes: {on_one_line(listed)}")
     _say_changes(project, ask_more=arguments.overlap_all)
     if arguments.labels is not None:
         _take_labels(project, arguments.labels, known_only=arguments.known_only)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from steepest.cli.ingest import add_loop_folder, add_map_files, add_reading, say, write_map_files
+from steepest.cli.one_line import on_one_line
 from steepest.counted import counted
 from steepest.download.retry import Patience
 from steepest.errors import InputError
@@ -149,7 +150,7 @@ def _follow(
     for turn in turns:
         if turn.pushed:
             print(counted(turn.pushed, "new task"), flush=True)
-        problem = " ".join(str(turn.problem).split()) if turn.problem else ""
+        problem = on_one_line(str(turn.problem)) if turn.problem else ""
         if problem and problem != told:
             print(f"steepest: warning: {problem}; trying again", file=sys.stderr, flush=True)
         told = problem

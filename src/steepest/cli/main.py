@@ -16,6 +16,7 @@ from typing import TextIO
 
 from steepest.cli.examples import show_examples
 from steepest.cli.interrupts import INTERRUPTED, ending_at_once
+from steepest.cli.one_line import on_one_line
 from steepest.errors import InputError, SteepestError
 from steepest.version import __version__
 
@@ -36,6 +37,9 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Names with their help: not in their files, which are slow to import."""
+
+_WITHOUT_MEMORY = ("select", "strategies", "report", "bench")
+"""Commands that keep nothing of what was done until they are finished."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,16 +74,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.showwarning = _show_warning
             code: int = arguments.execute(arguments)
     except SteepestError as error:
-        print(f"steepest: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"steepest: error: {on_one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("steepest: stopped; run the same command again to go on", file=sys.stderr)
+        goal = "begin again" if _chosen(words) in _WITHOUT_MEMORY else "go on"
+        print(f"steepest: stopped; run the same command again to {goal}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return 0
     except OSError as error:
-        print(f"steepest: error: {error}", file=sys.stderr)
+        print(f"steepest: error: {on_one_line(str(error))}", file=sys.stderr)
         return 2
     return code
 
@@ -132,4 +137,4 @@ def _show_warning(
     line: str | None = None,  # noqa: ARG001
 ) -> None:
     """Print a warning as one line for a person, without the place in the code."""
-    print(f"steepest: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"steepest: warning: {on_one_line(str(message))}", file=sys.stderr)

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_minutes, add_quiet, deadline_of, names_of, seeds_of
+from steepest.cli.arguments import (
+    add_jobs,
+    add_minutes,
+    add_quiet,
+    deadline_of,
+    names_of,
+    seeds_of,
+)
 from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.progress import show_progress
@@ -84,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help=f"what leaves the protocol as it is: {', '.join(FREE)}",
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="runs side by side")
+    add_jobs(parser)
     add_minutes(parser)
     add_quiet(parser)
 

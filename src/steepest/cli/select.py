@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from torch import nn
 
@@ -29,6 +29,7 @@ from steepest.cli.select_shards import (
 from steepest.cli.select_support import add_support_arguments, read_labelled, read_support
 from steepest.errors import InputError
 from steepest.files import check_writable
+from steepest.gradnorm.precision import Precision
 from steepest.labelling.exchange.export import SUFFIXES, check_export
 from steepest.labelling.exchange.rounds import Round
 from steepest.own_code import own_failures_told
@@ -81,6 +82,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-size", type=int, metavar="N", help="samples at once (default: auto)"
     )
+    parser.add_argument(
+        "--precision",
+        choices=get_args(Precision),
+        default="tf32",
+        help="of gradients, for strategies that take them; on a CPU tf32 is fp32 (default: "
+        "%(default)s)",
+    )
     add_device(parser)
     add_quiet(parser)
 
@@ -97,7 +105,6 @@ def execute(arguments: argparse.Namespace) -> int:
     strategy = as_strategy(arguments.strategy, pairs(arguments.option))
     settings = loop_settings(arguments)
     names = class_names(arguments, settings)
-    pool = open_pool(arguments)
     device = choose_device(arguments.device)
 
     def load(weights: Path | None) -> nn.Module:
@@ -106,7 +113,9 @@ def execute(arguments: argparse.Namespace) -> int:
             load_weights(made, weights)
         return made.to(device)
 
+    # Before the pool, of which a folder may take minutes to look through.
     model = load(arguments.weights)
+    pool = open_pool(arguments)
     left_out, labels = read_labelled(
         arguments.labelled,
         getattr(pool, "ids", None),
@@ -122,6 +131,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "task": make_task(arguments),
             "support": read_support(arguments, labels, load, loop),
             "batch_size": "auto" if arguments.batch_size is None else arguments.batch_size,
+            "precision": arguments.precision,
             "progress": not arguments.quiet,
         }
 

@@ -214,8 +214,9 @@ def _request(arguments: argparse.Namespace, model: nn.Module) -> dict[str, Any]:
     """Return what decides about the picks besides the pool's state."""
     from steepest.models.fingerprint import fingerprint
 
-    names = ("k", "strategy", "option", "subset", "seed", "size", "channels", "mean", "std", "task")
-    asked = {name: getattr(arguments, name) for name in names}
+    about_strategy = ("k", "strategy", "option", "subset", "seed", "task", "precision")
+    about_images = ("size", "channels", "mean", "std")
+    asked = {name: getattr(arguments, name) for name in (*about_strategy, *about_images)}
     others = [*arguments.member, *([arguments.previous] if arguments.previous else [])]
     if others:
         asked["other models"] = [_digest(path) for path in others]

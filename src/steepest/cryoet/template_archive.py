@@ -20,6 +20,7 @@ import torch
 from steepest.cryoet.templates import Templates
 from steepest.errors import DataError
 from steepest.files import write_atomically
+from steepest.parsing import parse_json
 
 ARCHIVE = "templates_5A_64_u8.npz"
 DESCRIPTION = "templates_meta.json"
@@ -112,7 +113,7 @@ def _read_arrays(path: Path) -> dict[str, Any]:
 
 def _read_titles(path: Path) -> dict[str, str]:
     try:
-        described = json.loads(path.read_text(encoding="utf-8"))
+        described = parse_json(path.read_text(encoding="utf-8"))
         return {str(item["id"]): str(item["name"]) for item in described}
     except FileNotFoundError as error:
         raise DataError(f"{path}: missing; put it beside {ARCHIVE}") from error

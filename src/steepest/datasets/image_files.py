@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from steepest.datasets.formats import IMAGE_FORMATS
 from steepest.devices import usable_cores
 from steepest.errors import DataError, first_line
 
@@ -86,7 +87,7 @@ def _read_colours(path: Path, crop: SquareCrop | None) -> Pixels:
     from PIL import Image
 
     try:
-        with Image.open(path) as opened:
+        with Image.open(path, formats=IMAGE_FORMATS) as opened:
             image = opened.convert("RGB")
     except Exception as error:  # decoders raise almost anything on damaged bytes
         raise _explain(path, error) from error
@@ -102,7 +103,7 @@ def _read_classes(path: Path) -> Pixels:
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=IMAGE_FORMATS) as image:
             mode, numbers = image.mode, np.array(image)
     except Exception as error:  # decoders raise almost anything on damaged bytes
         raise _explain(path, error) from error

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from steepest.datasets.file_table import FileTable
+from steepest.datasets.large_images import open_image
 from steepest.datasets.pixels import (
     explain_damage,
     refuse_pages,
@@ -68,7 +69,7 @@ class ViewReader:
             DataError: If the file is damaged or gone.
         """
         path = self._files.path(row)
-        with decoding(path), _open(path) as image:
+        with decoding(path), open_image(path) as image:
             width, height = upright_size(image, image.getexif())
             if draw is None:
                 box, mirrored = centre_box(width, height, self._size, self._shorter), False
@@ -165,9 +166,3 @@ def random_box(width: int, height: int, area: float, ratio: float, top: float, l
         across, down = min(width, height * shape), min(height, width / shape)
     x, y = (width - across) * left, (height - down) * top
     return x, y, min(x + across, width), min(y + down, height)
-
-
-def _open(path: Path) -> Image.Image:
-    from PIL import Image
-
-    return Image.open(path)

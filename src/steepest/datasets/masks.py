@@ -12,6 +12,7 @@ from steepest.counted import counted
 from steepest.datasets.base import DATASETS, ImageSet
 from steepest.datasets.file_table import FileTable, list_files, list_folders
 from steepest.datasets.folder import SUFFIXES
+from steepest.datasets.formats import IMAGE_FORMATS
 from steepest.datasets.image_view import IMAGENET_MEAN, IMAGENET_STD, check_side, decoding
 from steepest.datasets.scene import IGNORED, NO_LABEL, MapReader, SceneFiles, SceneReader
 from steepest.datasets.sealed import SealedLabels
@@ -194,7 +195,7 @@ def _one_size(parts: list[SceneFiles]) -> tuple[int, int]:
     for files in parts:
         for row in range(len(files)):
             path = files.images.path(row)
-            with decoding(path), Image.open(path) as image:
+            with decoding(path), Image.open(path, formats=IMAGE_FORMATS) as image:
                 size = image.height, image.width
             first = (path, size) if first is None else first
             if size != first[1]:

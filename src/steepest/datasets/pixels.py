@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from steepest.datasets.cut_off import may_be_cut_off
+from steepest.datasets.large_images import open_image, shrink_if_large
 from steepest.datasets.quiet import QUIET
 from steepest.errors import DataError, first_line
 
@@ -23,6 +24,7 @@ _SIDEWAYS = range(5, 9)
 _WIDTH, _HEIGHT = 0x0100, 0x0101
 _PAGE_KIND = 0x00FE
 _NO_PAGE = 0b101  # A smaller copy, or a mask.
+_MOST_COPIES = 100  # Each is half the size of the one before; to go through a million takes hours.
 
 
 def check_image(path: Path) -> tuple[int, int] | str:
@@ -34,7 +36,7 @@ def check_image(path: Path) -> tuple[int, int] | str:
     from PIL import Image
 
     try:
-        with QUIET, Image.open(path) as image:
+        with QUIET, open_image(path) as image:
             # The method of PNG files would decode the whole image first.
             width, height = upright_size(image, Image.Image.getexif(image))
             refuse_wide_pixels(image)
@@ -61,7 +63,9 @@ def read_pixels(path: Path, channels: int, size: tuple[int, int] | None) -> Tens
     from PIL import Image, ImageOps
 
     try:
-        with QUIET, Image.open(path) as opened:
+        with QUIET, open_image(path) as opened:
+            if size is not None:
+                shrink_if_large(opened, max(size))
             image = to_eight_bits(ImageOps.exif_transpose(opened))
             image = image.convert("RGB" if channels == 3 else "L")
             if size is not None:
@@ -107,7 +111,8 @@ def refuse_pages(image: Image.Image) -> None:
     try:
         while True:
             image.seek(page)
-            if not getattr(image, "tag_v2", {}).get(_PAGE_KIND, 0) & _NO_PAGE:
+            kind = getattr(image, "tag_v2", {}).get(_PAGE_KIND, 0)
+            if page > _MOST_COPIES or not kind & _NO_PAGE:
                 raise ValueError("several pages: save each as a file of its own")
             page += 1
     except EOFError:
@@ -120,7 +125,7 @@ def to_eight_bits(image: Image.Image) -> Image.Image:
 
     if image.mode.startswith("I"):
         # Pillow's own conversion cuts off at 255 instead of scaling.
-        return Image.fromarray((np.asarray(image).astype(np.int64) // 257).astype(np.uint8))
+        return Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
     if image.mode == "P" and "transparency" in image.info:
         return image.convert("RGBA")
     return image

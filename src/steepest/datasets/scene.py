@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from steepest.datasets.file_table import FileTable
+from steepest.datasets.formats import IMAGE_FORMATS
 from steepest.datasets.image_view import decoding
 from steepest.datasets.pixels import ORIENTATION, refuse_pages, refuse_wide_pixels, to_eight_bits
 from steepest.errors import DataError
@@ -90,7 +91,7 @@ class SceneReader(_Cutting):
         from PIL import Image
 
         path = self._files.images.path(row)
-        with decoding(path), Image.open(path) as image:
+        with decoding(path), Image.open(path, formats=IMAGE_FORMATS) as image:
             refuse_wide_pixels(image)
             refuse_pages(image)
             _refuse_turned(path, image)
@@ -133,7 +134,7 @@ class MapReader(_Cutting):
         from PIL import Image
 
         path = self._files.map_path(row)
-        with decoding(path), Image.open(path) as image:
+        with decoding(path), Image.open(path, formats=IMAGE_FORMATS) as image:
             if image.mode not in _MAP_MODES:
                 raise DataError(f"{path}: {image.mode} pixels, not one byte for each label")
             found = np.asarray(image, dtype=np.uint8)
@@ -147,7 +148,7 @@ class MapReader(_Cutting):
         from PIL import Image
 
         path = self._files.images.path(row)
-        with decoding(path), Image.open(path) as image:
+        with decoding(path), Image.open(path, formats=IMAGE_FORMATS) as image:
             return image.height, image.width
 
 

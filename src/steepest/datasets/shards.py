@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 import zipfile
 import zlib
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.errors import DataError
+from steepest.parsing import parse_json
 
 
 def read_shards(folder: Path, split: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -57,7 +57,7 @@ def read_classes(folder: Path) -> tuple[str, ...]:
     """
     path = folder / "classes.json"
     try:
-        names = json.loads(path.read_bytes())
+        names = parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: missing or damaged") from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -9,6 +9,7 @@ from pathlib import Path
 from steepest.download.disk import explain_write_error, format_bytes
 from steepest.errors import DataError
 from steepest.files import write_atomically
+from steepest.parsing import parse_json
 
 
 class PartFile:
@@ -102,7 +103,7 @@ class PartFile:
     def _read_notes(self) -> bool:
         """Read what the part belongs to; say whether it is a part of this file."""
         try:
-            notes = json.loads(self._notes.read_bytes())
+            notes = parse_json(self._notes.read_bytes())
         except FileNotFoundError:
             return False
         except (OSError, ValueError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -13,6 +12,7 @@ from typing import Any, Literal
 from steepest.datasets.base import check_options
 from steepest.errors import ConfigError, SteepestError, UnknownNameError
 from steepest.models.base import check_options as check_model_options
+from steepest.parsing import parse_toml
 from steepest.strategies import create
 from steepest.tables import from_table, to_table
 from steepest.tasks.base import TASKS
@@ -199,15 +199,15 @@ def load_config(
     """
     text = _read(source)
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        table = parse_toml(text)
+    except ValueError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from error
     variants = {name: table.pop(name, None) for name in VARIANTS}
     if variant is not None:
         if variant not in VARIANTS:
             raise UnknownNameError("variant", variant, VARIANTS)
         if not isinstance(variants[variant], dict):
-            raise ConfigError(f"{source} has no table [{variant}]: it says what to make smaller")
+            raise ConfigError(f"{source} has no table [{variant}]: leave {variant!r} out")
         _merge(table, variants[variant])
     _drop_options(table, changes)
     for change in changes:
@@ -272,8 +272,8 @@ def parse_setting(setting: str) -> tuple[list[str], Any]:
     if not equals or not key.strip():
         raise ConfigError(f"{setting!r} is not a setting: write it as name=value")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"value = {text}")["value"]
+    except ValueError:
         value = text.strip()
     return key.strip().split("."), value
 

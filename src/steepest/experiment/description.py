@@ -17,6 +17,7 @@ from steepest.experiment.environment import describe_environment
 from steepest.experiment.folder import first_difference
 from steepest.experiment.variants import Variant, variant_tables
 from steepest.files import SCRATCH_PREFIX, write_atomically
+from steepest.parsing import parse_json
 from steepest.pool.lock import FileLock, InUseError
 
 _FILE = "comparison.json"
@@ -157,7 +158,7 @@ def _known_variants(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parse_json(path.read_text(encoding="utf-8"))
         kept = {
             "config": dict(found["config"]),
             "strategies": [str(label) for label in found["strategies"]],

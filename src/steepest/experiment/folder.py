@@ -27,6 +27,7 @@ from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.journal import Journal, read_journal
 from steepest.models.fingerprint import fingerprint
 from steepest.models.weights import load_weights, save_weights
+from steepest.parsing import parse_json
 from steepest.pool import FileLock, Pool
 from steepest.seeds import SampleId
 from steepest.training.checkpoint import Checkpoint
@@ -219,7 +220,7 @@ def _check_data(path: Path, data: Mapping[str, Any]) -> None:
 
 def _read_table(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from steepest.errors import ConfigError, SteepestError
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.config import Config, load_config, presets
 from steepest.experiment.variants import Variant, check_folder_name, parse_variants
+from steepest.parsing import parse_toml
 from steepest.tables import from_table
 
 
@@ -61,11 +61,11 @@ def read_plan(path: Path | str) -> Plan:
     """
     path = Path(path)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
         raise ConfigError(f"{path} cannot be read ({reason})") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
     try:
         head = from_table(_PlanTable, table)

@@ -79,8 +79,7 @@ class Record:
             Runs of older versions have none.
         training: What the training cost.
         scoring: What choosing cost.
-        auxiliary: What training of other things than the model cost, for the strategy's sake;
-            None if it takes none.
+        auxiliary: What training for the strategy's sake cost, beside the model; None without any.
         environment: Versions and hardware, and a mark of each module of the user's own code.
     """
 

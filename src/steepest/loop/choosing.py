@@ -28,6 +28,7 @@ from steepest.scoring.select import select
 from steepest.scoring.selection import Selection
 from steepest.seeds import SampleId
 from steepest.strategies import Needs, Strategy, Support
+from steepest.strategies.feature_table import FeatureTable
 from steepest.tasks.base import Task
 
 Features = Mapping[SampleId, Tensor]
@@ -156,7 +157,7 @@ def as_features(told: Any, ids: Sequence[SampleId]) -> Features:  # noqa: ANN401
         raise InputError(
             f"features of shape {list(rows.shape)} for {len(ids)} samples: one row for each"
         )
-    return dict(zip(ids, rows.flatten(1).float(), strict=True))
+    return FeatureTable(ids, rows.flatten(1).float())
 
 
 def with_targets(

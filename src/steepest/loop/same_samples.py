@@ -14,6 +14,7 @@ from torch import Tensor
 from steepest.errors import RunFolderError, SteepestError, first_line
 from steepest.files import write_atomically
 from steepest.gradnorm.inputs import Inputs, tensors_of
+from steepest.parsing import parse_json
 from steepest.scoring.samples import Samples
 from steepest.seeds import draws_put_back, keyed_uniform
 
@@ -75,7 +76,7 @@ def _complaint(path: Path, changed: Sequence[int], count: int) -> str:
 
 def _read(file: Path) -> dict[int, Trace] | None:
     try:
-        told = json.loads(file.read_bytes())
+        told = parse_json(file.read_bytes())
         width = 1 + len(_WAVES)
         return {int(i): np.array(t, float).reshape(-1, width).tolist() for i, t in told.items()}
     except FileNotFoundError:

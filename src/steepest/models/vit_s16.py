@@ -169,6 +169,6 @@ def vit_s16(
     dropout: Placement = "none",
     dropout_rate: float | None = None,
 ) -> nn.Module:
-    """Make a ViT-S/16 for photographs of exactly 224x224 pixels."""
+    """Make a ViT-S/16 for photographs of one size, by default 224x224 pixels."""
     rates = place_dropout(dropout, dropout_rate)
     return VisionTransformer(classes, channels, image_size=image_size, dropout=rates)

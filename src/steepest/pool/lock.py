@@ -9,6 +9,8 @@ from typing import Self
 
 from steepest.errors import RunFolderError
 
+_NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
+
 
 class InUseError(RunFolderError):
     """Someone else holds it at this moment."""
@@ -34,7 +36,8 @@ class FileLock:
         name = path if shown is None else shown
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            # Through a link in somebody else's folder, a file would be made wherever it leads.
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o666)
         except OSError as error:
             raise RunFolderError(
                 f"{name} cannot be locked ({error.strerror}); choose a folder you may write to"

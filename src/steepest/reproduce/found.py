@@ -16,6 +16,7 @@ from steepest.experiment.config import Config, completed
 from steepest.experiment.protocol import Member, weights_path
 from steepest.experiment.record import Record
 from steepest.journal import read_journal
+from steepest.parsing import parse_json
 from steepest.strategies import create
 
 _SILENT = ("name", "loop.keep_weights", "data.options.workers", "device")
@@ -155,7 +156,7 @@ def find_run(
 def _below(folder: Path) -> Iterator[StoredRun]:
     for path in sorted(folder.rglob("records.jsonl")):
         try:
-            table = json.loads((path.parent / "config.json").read_text(encoding="utf-8"))
+            table = parse_json((path.parent / "config.json").read_text(encoding="utf-8"))
             done = len(read_journal(path)[0])
         except (OSError, ValueError, SteepestError):
             continue  # Damaged, or no run: then it is not what is looked for.

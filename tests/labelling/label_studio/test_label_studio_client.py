@@ -88,6 +88,15 @@ def test_a_redirect_to_another_host_does_not_carry_the_token(server, client):
         assert other.asked == []
 
 
+@pytest.mark.parametrize("place", ["http://h:port", "http://h:99999", "http://[bad"])
+def test_a_redirect_to_what_is_no_address_is_told_of(place, server, client):
+    server.redirect = place
+    for ask in (lambda: client.get("/api/projects/"), lambda: client.post("/api/x/", {})):
+        with pytest.raises(ServerError, match="redirects to an address that cannot") as error:
+            ask()
+        told_once(error)
+
+
 def test_something_that_is_no_label_studio_is_told_of(server, client, monkeypatch):
     monkeypatch.setattr("fake_label_studio.json.dumps", lambda _: "<html>a shop</html>")
     with pytest.raises(ServerError, match="as Label Studio does") as error:

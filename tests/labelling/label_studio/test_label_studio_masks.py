@@ -120,6 +120,7 @@ def test_later_regions_are_painted_over_earlier_ones():
         ([{"type": "rectanglelabels"}], "rectanglelabels are no masks"),
         ([polygon([[0, 0]] * 3, original_width=None)], "how large"),
         ([polygon([[0, 0]] * 3, original_width=1 << 20, original_height=1 << 20)], "too large"),
+        ([polygon([[0, 0]] * 3, original_width=1, original_height=1 << 28)], "too large"),
         ([polygon([[0, 0]] * 3), polygon([[0, 0]] * 3, original_width=9)], "different sizes"),
         ([polygon([[0, 0]] * 3, "lorry")], "unknown class 'lorry'"),
         ([], "no region"),

@@ -11,6 +11,8 @@ from steepest.errors import InputError
 from steepest.labelling.exchange.csv_file import sheet
 from steepest.labelling.exchange.jsonl_file import lines
 from steepest.labelling.exchange.vocabulary import Vocabulary
+from steepest.labelling.project import importing
+from steepest.labelling.project.classes import ClassList
 from steepest.labelling.separators import split_names
 from steepest.scoring.selection import Selection
 
@@ -126,6 +128,28 @@ def test_all_wrong_lines_are_said_at_once(tmp_path, photos):
     few_said, many_said = str(few.value), str(many.value)
     assert "few.csv, line 3, and 2 more (line 4, line 6): unknown class 'gren'" in few_said
     assert "line 2, and 11 more (line 3, line 4, line 5, line 6, line 7, …): no sample" in many_said
+
+
+def test_a_file_with_nothing_but_mistakes_is_given_up_early(tmp_path, photos, monkeypatch):
+    (tmp_path / "wrong.csv").write_text("id,label\n" + "red-000.png,nope\n" * 5000)
+    with open_project(photos) as project:
+        looked = []
+        encode = ClassList.encode
+        monkeypatch.setattr(ClassList, "encode", lambda *a: (looked.append(1), encode(*a))[1])
+        with pytest.raises(InputError, match=r"line 2, and at least 999 more \(line 3, .*, …\)"):
+            project.import_labels(tmp_path / "wrong.csv")
+    assert len(looked) == 1000
+
+
+def test_a_path_of_any_length_is_looked_for_in_the_folder(tmp_path, photos, monkeypatch):
+    (tmp_path / "long.csv").write_text("id,label\n" + "/" * 100_000 + "red-000.png,red\n")
+    with open_project(photos) as project:
+        looked = []
+        find = importing.find_image
+        monkeypatch.setattr(importing, "find_image", lambda *a: (looked.append(1), find(*a))[1])
+        with pytest.raises(InputError, match=r"did you mean 'red-000\.png'"):
+            project.import_labels(tmp_path / "long.csv")
+    assert len(looked) < 20_000
 
 
 def test_files_that_systems_put_beside_images_are_passed_over(tmp_path):

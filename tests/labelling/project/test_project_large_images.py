@@ -1,25 +1,47 @@
-"""Photos that are larger than Pillow takes as a whole."""
+"""Photos that are larger than Pillow takes as a whole, wherever they are read."""
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from PIL import Image
+from PIL.JpegImagePlugin import JpegImageFile
 
-from steepest.errors import DataError
-from steepest.labelling.project import large_images
+from steepest.datasets import large_images
+from steepest.datasets.file_table import list_files
+from steepest.datasets.folder import ImageFolder
+from steepest.datasets.image_view import ViewReader
+from steepest.datasets.large_images import MOST_JPEG_PIXELS
+from steepest.errors import DataError, SkippedFilesWarning
+from steepest.labelling.label_studio.pictures import Gallery
+from steepest.labelling.project import decoding
 from steepest.labelling.project.decoding import read_picture
-from steepest.labelling.project.large_images import MOST_JPEG_PIXELS, MOST_PIXELS
+
+
+def files_beside(path):
+    return list_files(path.parent.parent, [path.parent.name], (".jpg", ".png"))
+
+
+READERS = {
+    "page": lambda path: read_picture(path, 16),
+    "folder": lambda path: ImageFolder(path.parent, size=16)[0],
+    "folder, as large as it is": lambda path: ImageFolder(path.parent)[0],
+    "classes": lambda path: ViewReader(files_beside(path), 16, 18)(0, None),
+    "label studio": lambda path: Gallery(path.parent).picture(path.name),
+}
 
 
 @pytest.fixture(autouse=True)
 def low_limits(monkeypatch):
-    monkeypatch.setattr(large_images, "MOST_PIXELS", 1000)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     monkeypatch.setattr(large_images, "MOST_JPEG_PIXELS", 40_000)
+    monkeypatch.setattr(decoding, "_LARGE", 1000)
 
 
-@pytest.fixture(params=[None, 1000], ids=["below Pillow's limit", "twice above Pillow's limit"])
-def _pillow(request, monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", request.param)
+@pytest.fixture(params=READERS.values(), ids=READERS)
+def read(request):
+    return request.param
 
 
 def draw(path, size=(200, 150), colour=(200, 40, 40), **how):
@@ -28,30 +50,16 @@ def draw(path, size=(200, 150), colour=(200, 40, 40), **how):
 
 
 def test_telephones_are_within_the_limit_of_jpeg_files():
-    assert MOST_PIXELS < 12_000 * 9_000 < 16_384 * 12_288 < MOST_JPEG_PIXELS
+    assert MOST_JPEG_PIXELS > 16_384 * 12_288
 
 
-@pytest.mark.usefixtures("_pillow")
-def test_a_large_photo_is_decoded_smaller(tmp_path):
-    shown = read_picture(draw(tmp_path / "photo.jpg"), 16)
-    assert shown.size == (16, 12)
-    assert shown.getpixel((8, 6))[0] > 180
+def test_all_read_the_photos_that_the_page_shows_and_in_silence(tmp_path, read):
+    path = draw(tmp_path / "photo.jpg")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(path) is not None
 
 
-@pytest.mark.usefixtures("_pillow")
-def test_a_panorama_is_shown_in_any_size(tmp_path):
-    path = draw(tmp_path / "panorama.jpg", (800, 40))
-    assert [read_picture(path, side).size for side in (20, 100)] == [(20, 1), (100, 5)]
-
-
-@pytest.mark.usefixtures("_pillow")
-def test_a_large_photo_stands_upright(tmp_path):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    assert read_picture(draw(tmp_path / "turned.jpg", exif=exif), 16).size == (12, 16)
-
-
-@pytest.mark.usefixtures("_pillow")
 @pytest.mark.parametrize(
     ("name", "size", "how"),
     [
@@ -60,13 +68,44 @@ def test_a_large_photo_stands_upright(tmp_path):
         ("larger.jpg", (300, 150), {}),
     ],
 )
-def test_what_cannot_be_decoded_smaller_is_refused(tmp_path, name, size, how):
-    with pytest.raises(DataError, match=name):
-        read_picture(draw(tmp_path / name, size, **how), 16)
+def test_all_refuse_what_the_page_refuses_with_the_same_remedy(tmp_path, read, name, size, how):
+    path = draw(tmp_path / name, size, **how)
+    said = rf"{name}.*\({size[0] * size[1]} pixels\) exceeds limit of 2000 pixels: save it smaller"
+    with pytest.raises(DataError, match=said):
+        read(path)
 
 
-def test_what_is_still_too_large_after_shrinking_is_refused(tmp_path):
-    path = draw(tmp_path / "photo.jpg")
-    with pytest.raises(DataError, match="200x150 pixels are more than 1000"):
-        read_picture(path, 64)
-    assert read_picture(path, 20).size == (20, 15)
+def test_a_folder_names_those_that_it_leaves_out(tmp_path):
+    draw(tmp_path / "photo.jpg")
+    draw(tmp_path / "photo.png")
+    with pytest.warns(SkippedFilesWarning, match=r"photo\.png .*: save it smaller"):
+        assert ImageFolder(tmp_path, size=16).ids == ["photo.jpg"]
+
+
+def test_a_large_photo_is_decoded_smaller(tmp_path, monkeypatch):
+    asked = []
+    draft = JpegImageFile.draft
+    monkeypatch.setattr(
+        JpegImageFile,
+        "draft",
+        lambda image, mode, size: asked.append(size) or draft(image, mode, size),
+    )
+    shown = read_picture(draw(tmp_path / "photo.jpg"), 16)
+    assert shown.size == (16, 12)
+    assert shown.getpixel((8, 6))[0] > 180
+    assert asked[0] == (16, 12)
+    asked.clear()
+    seen = ImageFolder(tmp_path, size=16)[0]
+    assert asked == [(48, 48)]
+    assert seen[0].min() > 180 / 255
+
+
+def test_a_panorama_is_shown_in_any_size(tmp_path):
+    path = draw(tmp_path / "panorama.jpg", (800, 40))
+    assert [read_picture(path, side).size for side in (20, 100)] == [(20, 1), (100, 5)]
+
+
+def test_a_large_photo_stands_upright(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    assert read_picture(draw(tmp_path / "turned.jpg", exif=exif), 16).size == (12, 16)

@@ -44,6 +44,14 @@ def test_a_copy_holds_every_answer_although_the_file_alone_does_not(photos, tmp_
         assert project.queue.history(limit=100) == said
 
 
+def test_asking_for_a_part_of_a_copy_leaves_nothing_behind(photos):
+    with open_pages(photos, classes=SHAPES) as (project, client):
+        for part in ("bytes=0-3", "bytes=9999999999-", "bytes=5-1"):
+            copy = client.get("/export/sqlite", headers={"range": part})
+            assert copy.content.startswith(b"SQLite format 3")
+            assert not list(project.folder.glob(".steepest-*"))
+
+
 def test_files_that_systems_put_into_zip_files_are_passed_over(photos):
     with open_pages(photos, classes=SHAPES) as (project, client):
         sample = project.queue.samples()[0].sample

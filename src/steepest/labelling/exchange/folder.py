@@ -15,6 +15,7 @@ from steepest.labelling.exchange.array_identity import ArrayIdentity
 from steepest.labelling.exchange.maps import MapStore
 from steepest.labelling.exchange.rounds import Round, read_round, write_round
 from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
+from steepest.parsing import parse_json
 from steepest.pool import FileLock, Pool, State, Verb
 from steepest.pool.values import Label
 from steepest.seeds import SampleId
@@ -139,7 +140,7 @@ class LoopFolder:
             )
         file = path / SETTINGS
         try:
-            table: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            table: dict[str, Any] = parse_json(file.read_text(encoding="utf-8"))
             settings = from_table(Settings, table)
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise RunFolderError(f"{file} is damaged ({error}); restore it from a copy") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 from steepest.errors import InputError
 from steepest.labelling.exchange.rows import Row, skip_reason
 from steepest.labelling.exchange.text import read_text
+from steepest.parsing import parse_json
 from steepest.scoring.selection import Selection
 
 _OUR_KEYS = frozenset({"label", "labels", "skip"})
@@ -27,8 +28,8 @@ def read_jsonl(path: Path) -> Iterator[Row]:
         if not line.strip():
             continue
         try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            entry = parse_json(line)
+        except ValueError as error:
             raise InputError(f"{path}, line {number}: is no JSON ({error})") from error
         if not isinstance(entry, dict) or "id" not in entry or not entry.keys() & _OUR_KEYS:
             raise InputError(f'{path}, line {number}: is not of the form {{"id": …, "label": …}}')

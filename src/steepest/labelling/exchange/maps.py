@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from steepest.datasets.formats import IMAGE_FORMATS
 from steepest.errors import DataError, InputError, first_line
 from steepest.files import write_atomically
 from steepest.labelling.exchange.answer import Map
@@ -108,7 +109,7 @@ def read_map(path: Path) -> Map:
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=IMAGE_FORMATS) as image:
             mode, pixels = image.mode, np.array(image)
     except Exception as error:  # decoders raise almost anything on damaged bytes
         raise DataError(f"{path}: cannot be read as a label map ({first_line(error)})") from error

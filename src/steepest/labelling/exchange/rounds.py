@@ -10,6 +10,7 @@ from typing import Any
 
 from steepest.errors import JournalError
 from steepest.files import write_atomically
+from steepest.parsing import parse_json
 from steepest.pool.values import Label
 from steepest.scoring.selection import Selection
 from steepest.seeds import SampleId
@@ -65,7 +66,7 @@ def read_round(path: Path) -> Round:
         JournalError: If the file is gone or damaged.
     """
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = parse_json(path.read_text(encoding="utf-8"))
         picks = from_table(Selection, table["selection"])
         return Round(picks, tuple(table["guesses"]), dict(table["request"]))
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -19,6 +19,7 @@ from steepest.labelling.exchange.text import read_text
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION
 from steepest.labelling.label_studio.masks import draw_map, vote_map
 from steepest.labelling.label_studio.tasks import ID, KEY
+from steepest.parsing import parse_json
 from steepest.pool import Pool
 from steepest.pool.values import Label
 from steepest.seeds import SampleId
@@ -74,8 +75,8 @@ def read_export(path: Path, rules: Rules) -> list[Answer]:
         InputError: If it is no such file, or says what cannot be.
     """
     try:
-        tasks = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
+        tasks = parse_json(read_text(path))
+    except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: is no JSON ({error})") from error

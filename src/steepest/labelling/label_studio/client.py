@@ -16,6 +16,7 @@ from steepest.download.retry import Patience
 from steepest.download.web import make_opener
 from steepest.errors import DataError
 from steepest.labelling.label_studio.account import Account
+from steepest.parsing import parse_json
 from steepest.version import __version__
 
 _Made = TypeVar("_Made")
@@ -129,8 +130,8 @@ class Client:
                 "running, and its address right?"
             ) from None
         try:
-            return json.loads(content) if content else None
-        except (ValueError, RecursionError):
+            return parse_json(content) if content else None
+        except ValueError:
             raise ServerError(
                 f"{self.account.url}: did not answer as Label Studio does; check the address"
             ) from None
@@ -138,9 +139,12 @@ class Client:
     def _refusal(self, error: urllib.error.HTTPError) -> ServerError:
         url, code = self.account.url, error.code
         if code in (301, 302, 303, 307, 308):
-            place = urllib.parse.urljoin(error.url or url, error.headers.get("Location", ""))
-            scheme, host, port = _origin(place)
-            named = f"{scheme}://{host}{f':{port}' if port else ''}"
+            try:
+                place = urllib.parse.urljoin(error.url or url, error.headers.get("Location", ""))
+                scheme, host, port = _origin(place)
+                named = f"{scheme}://{host}{f':{port}' if port else ''}"
+            except ValueError:
+                named = "an address that cannot be read"
             return ServerError(f"{url}: redirects to {named}; give the final address by --url")
         if code == 401:
             return _UnauthorisedError(
@@ -166,6 +170,21 @@ class _UnauthorisedError(ServerError):
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
+    def http_error_302(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+    ) -> object:
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except ValueError:  # what the server names is no address
+            return None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
     def redirect_request(
         self,
         req: urllib.request.Request,
@@ -193,8 +212,8 @@ def _as_json(body: object) -> tuple[bytes, dict[str, str]]:
 def _complaint(content: bytes) -> str:
     """Return what a server says is wrong, out of the answers that Label Studio gives."""
     try:
-        told = json.loads(content)
-    except (ValueError, RecursionError):
+        told = parse_json(content)
+    except ValueError:
         return "no reason given"
     if not isinstance(told, dict):
         return str(told)

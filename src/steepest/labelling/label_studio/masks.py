@@ -17,7 +17,8 @@ from steepest.labelling.label_studio.polygon import fill_polygon
 from steepest.tasks.segmentation import IGNORED
 
 _MOST_PIXELS = 1 << 28
-"""Larger pictures than this are a mistake, or an attack on memory."""
+_LONGEST_SIDE = 1 << 16
+"""Larger pictures than this are a mistake, or an attack on memory; browsers do not show them."""
 
 
 def draw_map(result: Sequence[Mapping[str, Any]], words: Vocabulary, background: int | None) -> Map:
@@ -115,6 +116,6 @@ def _size(region: Mapping[str, Any]) -> tuple[int, int]:
         if not isinstance(side, int) or isinstance(side, bool) or side < 1:
             raise InputError("a region does not say how large its picture is")
     size = int(height or 0), int(width or 0)
-    if size[0] * size[1] > _MOST_PIXELS:
+    if size[0] * size[1] > _MOST_PIXELS or max(size) > _LONGEST_SIDE:
         raise InputError(f"a region's picture of {size[1]}x{size[0]} pixels is too large")
     return size

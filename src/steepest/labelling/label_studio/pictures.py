@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from steepest.datasets.large_images import open_image
 from steepest.datasets.pixels import ORIENTATION, explain_damage, to_eight_bits
+from steepest.datasets.quiet import QUIET
 from steepest.errors import DataError, InputError
 from steepest.labelling.exchange.array_identity import ArrayIdentity, identify_array
 from steepest.seeds import SampleId
@@ -117,11 +119,11 @@ def local_files_url(path: Path, root: Path) -> str:
 
 
 def _from_file(path: Path) -> Picture:
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
     try:
         content = path.read_bytes()
-        with Image.open(io.BytesIO(content)) as opened:
+        with QUIET, open_image(path) as opened:
             kind = _SHOWN_AS_THEY_ARE.get(opened.format or "")
             upright = opened.getexif().get(ORIENTATION, 1) == 1
             if kind is not None and upright and opened.mode not in ("I;16", "I", "F"):

@@ -12,13 +12,12 @@ _MOST_SAID = 5
 
 def say_refused(names: Sequence[str]) -> str:
     """Name some of what is left out: links that lead elsewhere, pipes, names that are no text."""
-    # One name may hold a line break, or bytes that are no text.
-    return _first([name if name.isprintable() else repr(name) for name in names])
+    return _first([_plain(name) for name in names])
 
 
 def say_others(kinds: Kinds) -> str:
     """Count other files by the endings of their names."""
-    return _first([f"{count} {kind or 'without ending'}" for kind, count in kinds])
+    return _first([f"{count} {_plain(kind) or 'without ending'}" for kind, count in kinds])
 
 
 def why_no_samples(photos: Path, project: Path) -> str:
@@ -37,6 +36,11 @@ def why_no_samples(photos: Path, project: Path) -> str:
     if others:
         return f"no images in there but other files ({say_others(others)}): convert them to .jpg"
     return "no images in there"
+
+
+def _plain(name: str) -> str:
+    """Return a name as it may be printed: one may hold a line break, or steer the terminal."""
+    return name if name.isprintable() else repr(name)
 
 
 def _first(words: Sequence[str]) -> str:

@@ -7,7 +7,6 @@ import io
 import json
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from steepest.errors import DataError, InputError
-from steepest.files import SCRATCH_PREFIX, write_atomically
+from steepest.files import scratch_beside, write_atomically
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.following import SPLIT_CONTENTS
 from steepest.labelling.project.label_files import choose_format
@@ -195,14 +194,14 @@ def _write_folder(path: Path, photos: Path, rows: Sequence[LabelRow]) -> int:
     written = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=SCRATCH_PREFIX))
+        scratch = scratch_beside(path)
+        scratch.mkdir()
         try:
             for sample, labels, _ in rows:
                 written += _copy(photos, sample, labels, scratch)
             told = copies_text(rows)
             if told is not None:
                 (scratch / COPIES).write_text(told, encoding="utf-8", newline="")
-            scratch.chmod(0o755)
             scratch.rename(path)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -25,6 +25,9 @@ Said = tuple[str, str, list[str]]
 """Where it stands, a sample's id and the names of its classes."""
 
 _MOST_PLACES = 5
+_MOST_WRONG = 1000
+"""After so many mistakes the rest of a file is not looked at: to say each takes a while."""
+_LONGEST_PATH = 4096
 _REMEDY = "say known only to pass over such images"
 
 
@@ -111,12 +114,15 @@ def _check(
     wrong: list[tuple[str, str]] = []
     strange: set[str] = set()
     for where, sample, labels in given:
+        if len(wrong) >= _MOST_WRONG:
+            break
         try:
             sample = _find_id(connection, sample)  # noqa: PLW2901 - as the folder spells it
         except InputError as error:
             strange.add(sample)
             if not known_only:
-                near = _find_within(connection, sample)
+                # Of the first one alone it is said what may be meant.
+                near = None if wrong else _find_within(connection, sample)
                 remedy = f"did you mean {near!r}, its path within the folder?" if near else _REMEDY
                 wrong.append((where, f"{error}; {remedy}"))
             continue
@@ -147,7 +153,7 @@ def _find_id(connection: sqlite3.Connection, sample: str) -> str:
 
 def _find_within(connection: sqlite3.Connection, sample: str) -> str | None:
     """Return the sample that a path from elsewhere ends with; None if there is none."""
-    name = sample.replace("\\", "/")
+    name = sample.replace("\\", "/")[-_LONGEST_PATH:]
     while name:
         try:
             return _find_id(connection, name)
@@ -162,7 +168,8 @@ def _explain(wrong: Sequence[tuple[str, str]]) -> str:
     if others:
         places = [place.rpartition(", ")[2] for place, _ in others[:_MOST_PLACES]]
         more = ", …" if len(others) > len(places) else ""
-        where = f"{where}, and {len(others)} more ({', '.join(places)}{more})"
+        least = "at least " if len(wrong) >= _MOST_WRONG else ""
+        where = f"{where}, and {least}{len(others)} more ({', '.join(places)}{more})"
     return f"{where}: {reason}"
 
 

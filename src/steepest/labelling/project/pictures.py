@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import stat
 import threading
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from steepest.devices import usable_cores
 from steepest.errors import DataError, InputError
-from steepest.files import SCRATCH_PREFIX, write_atomically
+from steepest.files import write_atomically
 from steepest.labelling.project.decoding import read_picture
 from steepest.labelling.project.history import find_image
 from steepest.labelling.project.listing import check_there
@@ -28,6 +29,7 @@ _QUALITY = 88
 _MOST_CACHED_BYTES = 512 << 20
 _WRITES_BETWEEN_LOOKS = 256
 _MOST_AT_ONCE = 4
+_CACHED = re.compile(r"[0-9a-f]{32}\.jpg")
 
 
 @dataclass(frozen=True)
@@ -165,15 +167,19 @@ def locate(photos: Path, sample: str) -> Path:
 
 
 def trim(cache: Path, most_bytes: int) -> None:
-    """Remove the oldest files of a cache until it is well within its limit."""
+    """Remove the oldest files of a cache until it is well within its limit.
+
+    What has no name of ours is none of the cache's: the folder may have come from elsewhere.
+    """
     files = []
     for path in cache.glob("*/*"):
+        if not _CACHED.fullmatch(path.name):
+            continue
         try:
             status = path.stat()
         except OSError:
             continue
-        if not path.name.startswith(SCRATCH_PREFIX):
-            files.append((status.st_mtime_ns, status.st_size, path))
+        files.append((status.st_mtime_ns, status.st_size, path))
     total = sum(size for _, size, _ in files)
     if total <= most_bytes:
         return

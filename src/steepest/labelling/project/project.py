@@ -31,6 +31,7 @@ from steepest.labelling.project.settings import (
 from steepest.labelling.project.store import FILE_NAME, Store
 from steepest.labelling.project.trainer import Trainer
 from steepest.labelling.project.trainings import latest_batch, list_picks, list_trainings
+from steepest.labelling.project.trust import refuse_code, refuse_links
 from steepest.pool.lock import FileLock
 
 FOLDER_NAME = ".steepest"
@@ -91,13 +92,14 @@ class Project(Exchanging, Deciding):
             photos: The folder of the images.
             classes: Added to those that the project has.
             folder: Where the project is kept; by default in the folder of the images.
-            settings: What holds from now on; None keeps what is stored.
+            settings: What holds from now on; None keeps what is stored, unless that names code
+                of somebody's own: a folder with its project may be anybody's.
             background: Whether to train models, in a process of their own.
             clock: Says what time it is.
 
         Raises:
             DataError: If there is no such folder of images, or the project's file is damaged.
-            InputError: If classes or settings cannot be used.
+            InputError: If classes or settings cannot be used, or the project's folder has links.
             RunFolderError: If another process has the project open.
         """
         photos = Path(photos).absolute()
@@ -110,6 +112,7 @@ class Project(Exchanging, Deciding):
             settings.check_names()
         if folder is not None:
             check_photos(place / PHOTOS_NAME, photos)
+        refuse_links(place)
         lock = FileLock(place / "project", shown=place)
         store: Store | None = None
         try:
@@ -207,6 +210,8 @@ class Project(Exchanging, Deciding):
 def _prepare(store: Store, classes: Sequence[str], given: Settings | None) -> Settings:
     with store.writing() as connection:
         before = load_settings(connection)
+        if before is not None and given is None:
+            refuse_code(store.path.parent, before, named=())
         settings = merge_settings(before, given)
         save_settings(connection, settings)
         if before is not None:

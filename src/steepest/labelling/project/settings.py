@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from steepest.errors import DataError, InputError, UnknownNameError, first_line
+from steepest.parsing import parse_json
 from steepest.tables import from_table
 from steepest.training.augment import AUGMENTATIONS
 
@@ -149,7 +150,7 @@ def load_settings(connection: sqlite3.Connection) -> Settings | None:
     if not rows:
         return None
     try:
-        table = {row["name"]: json.loads(row["value"]) for row in rows}
+        table = {row["name"]: parse_json(row["value"]) for row in rows}
     except ValueError as error:
         file = connection.execute("PRAGMA database_list").fetchone()["file"]
         raise DataError(

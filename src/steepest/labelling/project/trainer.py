@@ -163,7 +163,9 @@ class Trainer:
     def _train(self) -> None:
         token = secrets.token_hex(8)
         folder = self._store.path.parent
-        command = [sys.executable, "-m", "steepest.labelling.project.worker"]
+        # Without -P, a module of the current directory would be imported in place of ours or of
+        # Python's own, and people start the command in folders that they got from others.
+        command = [sys.executable, "-P", "-m", "steepest.labelling.project.worker"]
         with (folder / _LOG).open("wb") as log:
             with self._guard:
                 if self._stopping.is_set():

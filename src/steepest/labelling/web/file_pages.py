@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Annotated, BinaryIO, Literal
 
 from fastapi import APIRouter, File, Form, UploadFile
-from fastapi.responses import FileResponse, HTMLResponse, Response, StreamingResponse
-from starlette.background import BackgroundTask
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from steepest.counted import counted
 from steepest.errors import InputError
@@ -25,6 +25,7 @@ from steepest.labelling.web.room import Annotator, Here, Room
 router = APIRouter()
 
 _MOST_CONFLICTS = 20
+_CHUNK_BYTES = 1 << 20
 _TYPES = {
     "csv": "text/csv",
     "jsonl": "application/jsonl",
@@ -65,19 +66,24 @@ def export(room: Here, kind: Literal["csv", "jsonl", "zip", "answers", "sqlite"]
 
 
 def _copy_of_project(room: Room) -> Response:
-    folder = _scratch(room)
-    path = folder / FILE_NAME
-    try:
+    # Removed while it is still open: nothing stays behind, however the download ends.
+    with tempfile.TemporaryDirectory(
+        dir=room.project.folder, prefix=SCRATCH_PREFIX, ignore_cleanup_errors=True
+    ) as folder:
+        path = Path(folder, FILE_NAME)
         room.project.store.copy_to(path)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return FileResponse(
-        path,
-        media_type="application/vnd.sqlite3",
-        filename=path.name,
-        background=BackgroundTask(shutil.rmtree, folder, ignore_errors=True),
-    )
+        copy, size_bytes = path.open("rb"), path.stat().st_size
+    headers = {
+        "content-disposition": f'attachment; filename="{FILE_NAME}"',
+        "content-length": str(size_bytes),
+    }
+    return StreamingResponse(_pieces(copy), media_type="application/vnd.sqlite3", headers=headers)
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_CHUNK_BYTES):
+            yield piece
 
 
 @router.post("/import")

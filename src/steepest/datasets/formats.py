@@ -1,0 +1,6 @@
+"""Which image formats are read."""
+
+from __future__ import annotations
+
+IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "TIFF")
+"""By Pillow's names. Others may hide behind a harmless ending; PostScript starts a program."""

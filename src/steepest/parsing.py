@@ -1,0 +1,33 @@
+"""JSON and TOML that others may have written: whatever is wrong with it is a ``ValueError``."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+_TOO_DEEP = "brackets are nested too deeply"
+
+
+def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - JSON
+    """Return what a text says.
+
+    Raises:
+        ValueError: If it is no JSON, or nested so deeply that it cannot be read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return what a text says.
+
+    Raises:
+        ValueError: If it is no TOML, or nested so deeply that it cannot be read.
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
