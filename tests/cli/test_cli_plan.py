@@ -75,6 +75,49 @@ def test_a_plan_is_listed_run_and_listed_as_complete(plan, capsys):
     assert contents(plan / "out") == before
 
 
+@pytest.mark.parametrize(
+    ("part", "runs"),
+    [
+        (["--groups", "two"], ["two few 3", "two random 3"]),
+        (["--seeds", "1,"], ["one margin 1", "one random 1"]),
+        (["--strategies", "few"], ["two few 3", "two random 3"]),
+        (["--strategies", "few,margin", "--seeds", "0,3"], [
+            "one margin 0", "one random 0", "two few 3", "two random 3",
+        ]),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_plan_is_chosen_by_group_strategy_and_seed(part, runs, plan, capsys):
+    told = run_here(capsys, *GO, *part, "--list")
+    assert told.code == 0, told.err
+    assert [" ".join(cells[:3]) for cells in states(told)] == runs
+
+
+def test_parts_of_a_plan_add_up_to_it(plan, capsys):
+    for part in (["--groups", "two"], ["--seeds", "1,"], ["--seeds", "0,"]):
+        told = run_here(capsys, *GO, *part, "--no-report")
+        assert told.code == 0, told.err
+        assert " complete\n" in told.out
+    whole = run_here(capsys, *GO, "--list")
+    assert whole.out.endswith("\n6 of 6 runs complete\n")
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (["--groups", "tow"], "unknown group 'tow': did you mean 'two'"),
+        (["--groups", ","], "--groups ',': give names"),
+        (["--strategies", "margins"], "unknown strategy 'margins': did you mean 'margin'"),
+        (["--groups", "two", "--strategies", "margin"], "unknown strategy 'margin'.*known: few"),
+        (["--seeds", "5"], "unknown seed '2'.*known: 0, 1, 3"),
+        (["--strategies", "few", "--seeds", "0,"], "no group of the plan has"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--list"]])
+def test_a_part_that_a_plan_does_not_have_gets_one_line(part, message, more, plan, capsys):
+    assert_one_line(run_here(capsys, *GO, *part, *more), message)
+    assert not (plan / "out").exists()
+
+
 @pytest.mark.slow
 def test_a_plan_stopped_by_the_user_goes_on_to_the_same_end(plan):
     text = PLAN.replace("seeds = 2\n", 'seeds = 2\nset = ["training.epochs=60"]\n')
@@ -122,8 +165,7 @@ def test_labels_are_compared_under_their_names(workshop, capsys):
         (["tiny.toml"], "required: --strategies"),
         (["--strategies", "margin"], "required: CONFIG_OR_PRESET (or --plan)"),
         (["tiny.toml", "--plan", "plan.toml"], "CONFIG_OR_PRESET: not with --plan"),
-        (["--plan", "plan.toml", "--strategies", "margin"], "--strategies: not with --plan"),
-        (["--plan", "plan.toml", "--seeds", "3"], "--seeds: not with --plan"),
+        (["tiny.toml", "--strategies", "margin", "--groups", "one"], "--groups: only with --plan"),
         (["--plan", "plan.toml", "--set", "loop.k=3"], "--set: not with --plan"),
         (["--plan", "plan.toml", "--smoke"], "--fast and --smoke: not with --plan"),
     ],

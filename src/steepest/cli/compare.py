@@ -20,6 +20,7 @@ from steepest.cli.arguments import (
     add_quiet,
     config_of,
     deadline_of,
+    names_of,
     seeds_of,
 )
 from steepest.cli.one_line import on_one_line
@@ -29,7 +30,7 @@ from steepest.errors import FailedRunsError, UnknownNameError
 from steepest.experiment.compare import run_missing
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.metric_choice import check_metric
-from steepest.experiment.plan import read_plan
+from steepest.experiment.plan import Plan, read_plan
 from steepest.progress import show_progress
 
 _SEEDS = "5"
@@ -41,12 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strategies",
         metavar="A,B,C",
-        help="names, or LABEL=NAME(OPTION=VALUE,...), separated by commas; random is added",
+        help="names, or LABEL=NAME(OPTION=VALUE,...), separated by commas; random is added. With "
+        "--plan: only these of its strategies",
     )
     parser.add_argument(
         "--seeds",
         metavar="N",
-        help=f"how many seeds (0 to N − 1), or a list such as 3,4,7 (default: {_SEEDS})",
+        help=f"how many seeds (0 to N − 1), or a list such as 3,4,7 (default: {_SEEDS}). With "
+        "--plan: only these of its seeds",
     )
     parser.add_argument(
         "--baseline",
@@ -60,6 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="make the comparisons of a TOML file, each in a folder below --out",
+    )
+    parser.add_argument(
+        "--groups",
+        metavar="A,B,C",
+        help="only these groups of the plan",
     )
     parser.add_argument(
         "--missing",
@@ -119,9 +127,20 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _comparisons(arguments: argparse.Namespace) -> list[Comparing]:
     if arguments.plan is not None:
-        return read_plan(arguments.plan).below(arguments.out)
+        return _planned(arguments).below(arguments.out)
     seeds = seeds_of(_SEEDS if arguments.seeds is None else arguments.seeds)
     return [Comparing(config_of(arguments), [arguments.strategies], seeds, arguments.out)]
+
+
+def _planned(arguments: argparse.Namespace) -> Plan:
+    """Return the plan, or the part of it that is asked for."""
+    plan = read_plan(arguments.plan)
+    groups, labels, seeds = arguments.groups, arguments.strategies, arguments.seeds
+    return plan.part(
+        None if groups is None else names_of(groups, "--groups"),
+        None if labels is None else names_of(labels, "--strategies"),
+        None if seeds is None else seeds_of(seeds),
+    )
 
 
 def _showing(run: Callable[[], None], show: Callable[[], None]) -> int:
@@ -161,11 +180,11 @@ def _check_usage(arguments: argparse.Namespace) -> None:
         absent = [said for said, name in needed.items() if getattr(arguments, name) is None]
         if absent:
             arguments.usage_error(f"the following arguments are required: {', '.join(absent)}")
+        if arguments.groups is not None:
+            arguments.usage_error("--groups: only with --plan, which has groups")
         return
     others = {
         "CONFIG_OR_PRESET": arguments.config,
-        "--strategies": arguments.strategies,
-        "--seeds": arguments.seeds,
         "--set": arguments.changes,
         "--fast and --smoke": arguments.variant,
     }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from steepest.errors import ConfigError, SteepestError
+from steepest.errors import ConfigError, InputError, SteepestError, UnknownNameError
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.config import Config, load_config, presets
 from steepest.experiment.variants import Variant, check_folder_name, parse_variants
@@ -35,6 +35,14 @@ class Group:
         """Return the comparison in its folder."""
         return Comparing(self.config, self.variants, self.seeds, out / self.name)
 
+    def part(self, labels: Collection[str] | None, seeds: Collection[int] | None) -> Group:
+        """Return the group with some of its strategies and seeds; None stands for all."""
+        return replace(
+            self,
+            variants=tuple(v for v in self.variants if labels is None or v.label in labels),
+            seeds=tuple(seed for seed in self.seeds if seeds is None or seed in seeds),
+        )
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -51,6 +59,46 @@ class Plan:
     def below(self, out: Path) -> list[Comparing]:
         """Return the comparisons, each in a folder of its name."""
         return [group.below(out) for group in self.groups]
+
+    def part(
+        self,
+        groups: Collection[str] | None = None,
+        labels: Collection[str] | None = None,
+        seeds: Collection[int] | None = None,
+    ) -> Plan:
+        """Return a plan of some of its runs, such as those that one machine is to do.
+
+        Args:
+            groups: Names of groups; all of them if not given.
+            labels: What strategies are called; all of them if not given. ``random`` is added to
+                each comparison that is left, as to any.
+            seeds: Seeds; all of them if not given.
+
+        Raises:
+            UnknownNameError: If there is no such group, or none of the groups has such a strategy
+                or seed.
+            InputError: If no group has a strategy of these with a seed of these.
+        """
+        _check_known("group", groups, {group.name for group in self.groups})
+        left = [group for group in self.groups if groups is None or group.name in groups]
+        _check_known("strategy", labels, {v.label for group in left for v in group.variants})
+        _check_known("seed", seeds, {seed for group in left for seed in group.seeds})
+        cut = (group.part(labels, seeds) for group in left)
+        found = tuple(group for group in cut if group.variants and group.seeds)
+        if not found:
+            raise InputError(
+                "no group of the plan has a strategy of these under a seed of these: "
+                "the list of its runs (--list) says which there are"
+            )
+        return replace(self, groups=found)
+
+
+def _check_known(
+    kind: str, wanted: Collection[str] | Collection[int] | None, known: Collection[str | int]
+) -> None:
+    for name in wanted or ():
+        if name not in known:
+            raise UnknownNameError(kind, str(name), map(str, known))
 
 
 def read_plan(path: Path | str) -> Plan:
