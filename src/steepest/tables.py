@@ -43,6 +43,19 @@ def from_table(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
     return made
 
 
+def check_known_fields(cls: type[object], table: Mapping[str, Any]) -> None:
+    """Check what a table says of a dataclass's fields, whatever else it says or leaves out.
+
+    Raises:
+        UnknownNameError: As ``from_table`` does, within nested tables as well.
+        ConfigError: As ``from_table`` does.
+    """
+    hints = get_type_hints(cls)
+    for key in table:
+        if key in hints:
+            _convert(table[key], hints[key], key)
+
+
 def check_choices(made: Any, where: str) -> None:  # noqa: ANN401 - any dataclass
     """Refuse a dataclass that was made in Python with a value that is none of a field's choices.
 
@@ -102,7 +115,10 @@ def _convert_container(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN40
 
 def _convert_scalar(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ConfigError(f"{where} is a number of too many digits") from error
     # bool is an int to Python, but not to someone who writes a configuration.
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise _wrong(value, hint, where)

@@ -66,7 +66,11 @@ def make_entry(
         "unwanted": [] if last else pairs[8:],
         "regime": None
         if last or strategy == "random"
-        else {"entropy_ratio": 0.5 - 0.05 * cycle, "rank_correlation": -0.2 + 0.15 * cycle},
+        else {
+            "entropy_ratio": 0.5 - 0.05 * cycle,
+            "rank_correlation": -0.2 + 0.15 * cycle,
+            "samples": 100,
+        },
         "training": {"seconds": 1.2 + cycle, "peak_bytes": 123_000_000, "epochs": 30},
         "scoring": None if last else {"seconds": 0.11, "peak_bytes": 45_000_000 + cycle},
         "auxiliary": {"seconds": 4.0, "peak_bytes": 7} if strategy == "vaal" and not last else None,

@@ -4,8 +4,9 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from fake_runs import write_comparison, write_run
+from fake_runs import make_entry, write_comparison, write_run
 
+from steepest.journal import Journal
 from steepest.report import write_report
 from steepest.report.results import _corrected_note
 
@@ -206,3 +207,13 @@ def test_a_single_run_has_no_comparison_tables(tmp_path):
     assert "labels saved" not in checked.text.lower()
     assert "entropy-gradnorm reached a test accuracy" in checked.text
     assert "steepest 0.1.0" in checked.text
+
+
+def test_one_number_in_place_of_one_for_each_class_makes_no_table_of_classes(tmp_path):
+    folder = tmp_path / "run"
+    journal = Journal(folder / "records.jsonl")
+    for cycle in range(2):
+        entry = make_entry("margin", 0, cycle, 2)
+        journal.append({**entry, "metrics": {**entry["metrics"], "per_class_accuracy": 0.5}})
+    assert "by class" not in Checker(page_of(folder)).text
+    assert "by class" in Checker(page_of(write_run(tmp_path / "whole", "margin", 0, cycles=2))).text

@@ -85,6 +85,13 @@ def test_a_torn_last_record_counts_as_not_there(tmp_path):
         ({"selected": None}, "selected"),
         ({"metrics": {}}, "accuracy"),
         ({"metrics": {"accuracy": "good"}}, "accuracy"),
+        ({"metrics": {"accuracy": 0.5, "per_class_accuracy": [0.5, []]}}, "metrics.per_class_acc"),
+        ({"train_metrics": -5}, "train_metrics = -5"),
+        ({"training": "long"}, "training = 'long'"),
+        ({"training": {"seconds": "x", "peak_bytes": 1}}, "seconds = 'x'"),
+        ({"scoring": {"seconds": 10**400, "peak_bytes": 1}}, "too many digits"),
+        ({"regime": True}, "regime = True"),
+        ({"wanted": [{"id": 1, "score": {}}]}, "score = {}"),
     ],
 )
 def test_an_entry_that_is_no_record_is_refused(tmp_path, change, said):
@@ -104,6 +111,13 @@ def test_a_record_without_the_metric_of_its_task_is_refused(tmp_path, task, metr
     path.write_text(path.read_text().replace(task, "classification"))
     with pytest.raises(JournalError, match="entry 1 has no finite accuracy; restore"):
         read_comparison(folder)
+
+
+def test_options_that_are_no_table_are_left_out(tmp_path):
+    path = write_comparison(tmp_path, cycles=2) / "comparison.json"
+    forged = {"variants": {"margin": {"name": "margin", "options": 3}}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **forged}))
+    assert read_comparison(path.parent).variants == {"margin": {"name": "margin", "options": {}}}
 
 
 def test_a_task_that_is_not_known_counts_by_accuracy(tmp_path):

@@ -93,7 +93,8 @@ def _last_entries(
 
 def _by_class(entries: list[dict[str, Any]], metric: str) -> list[float | None]:
     """Average per class over the runs that tested it; None for a class without a test sample."""
-    told = [entry["metrics"].get(metric) or [] for entry in entries]
+    told = [entry["metrics"].get(metric) for entry in entries]
+    told = [values if isinstance(values, list) else [] for values in told]
     count = max((len(values) for values in told), default=0)
     return [_mean(values[k] for values in told if k < len(values)) for k in range(count)]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from steepest.errors import JournalError, RunFolderError
+from steepest.errors import JournalError, RunFolderError, SteepestError
 from steepest.experiment.outcomes import (
     Comparison,
     Run,
@@ -15,8 +15,10 @@ from steepest.experiment.outcomes import (
     measured_as,
     task_name,
 )
+from steepest.experiment.record import Record
 from steepest.journal import Entry, read_journal
 from steepest.parsing import parse_json
+from steepest.tables import check_known_fields
 from steepest.tasks.base import TASKS
 
 RECORDS = "records.jsonl"
@@ -66,7 +68,11 @@ def _read_many(folder: Path) -> Comparison:
         config=config,
         commands=_commands(head),
         versions=_table(head.get("versions")),
-        variants={k: _table(v) for k, v in _table(head.get("variants")).items()},
+        variants={
+            label: {**table, "options": _table(table.get("options"))}
+            for label, told in _table(head.get("variants")).items()
+            for table in (_table(told),)
+        },
         task=measured_as(task, _first_metrics(runs.values())),
         data=_data_of(folder / "runs" / name / f"seed-{seed}" for name, seed in runs),
     )
@@ -134,6 +140,8 @@ def _problem(entry: Entry, number: int, task: str) -> str:
         return "has no number 'labelled'"
     if not isinstance(entry.get("selected"), list):
         return "has no list 'selected'"
+    if misfit := _misfit(entry):
+        return misfit
     metrics = _table(entry.get("metrics"))
     metric = headline_metric(measured_as(task, metrics))
     value = metrics.get(metric)
@@ -144,6 +152,24 @@ def _problem(entry: Entry, number: int, task: str) -> str:
     if ":" in task:
         strange = f" (task {task!r} has a headline that no task of the package has)"
     return f"has no finite {metric}{strange}"
+
+
+def _misfit(entry: Entry) -> str:
+    """Say what of an entry cannot be what a run wrote, or nothing."""
+    try:
+        check_known_fields(Record, entry)
+    except SteepestError as error:
+        return f"is not as a run writes it ({error})"
+    for part in ("metrics", "train_metrics"):
+        for name, value in _table(entry.get(part)).items():
+            if not _is_metric(value):
+                return f"has neither a number nor a list of numbers as {part}.{name}"
+    return ""
+
+
+def _is_metric(value: object) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    return all(part is None or isinstance(part, int | float) for part in parts)
 
 
 def _read_object(path: Path) -> dict[str, Any]:
