@@ -117,7 +117,9 @@ def test_the_header_says_what_was_run_where(checked):
 
 def test_every_section_is_there(checked):
     sections = [attributes["id"] for attributes in checked.of("section")]
-    assert sections == ["curves", "results", "tests", "penalty", "classes", "regime", "gallery"]
+    assert sections == [
+        "curves", "results", "tests", "penalty", "classes", "regime", "choices", "gallery",
+    ]  # fmt: skip
 
 
 def test_the_penalty_matrix_tells_its_orientation(checked):
@@ -217,3 +219,18 @@ def test_one_number_in_place_of_one_for_each_class_makes_no_table_of_classes(tmp
         journal.append({**entry, "metrics": {**entry["metrics"], "per_class_accuracy": 0.5}})
     assert "by class" not in Checker(page_of(folder)).text
     assert "by class" in Checker(page_of(write_run(tmp_path / "whole", "margin", 0, cycles=2))).text
+
+
+def test_what_strategies_choose_in_common_is_told_by_pair(page, checked):
+    shown = page.split('id="choices"')[1].split("</section>")[0]
+    tables = [re.findall(r"<td[^>]*>(.*?)</td>", part) for part in shown.split("<table>")[1:]]
+    assert [len(cells) for cells in tables] == [9, 12]
+    assert [cells[0] for cells in tables] == ["–", "–"]
+    assert "In common of all that was chosen, n = 3" in checked.text
+    assert "itself, other seed" in shown
+
+
+def test_one_seed_has_no_other_seed_to_choose_alike(tmp_path):
+    page = page_of(write_comparison(tmp_path, seeds=(0,), cycles=2))
+    assert 'id="choices"' in page
+    assert "itself, other seed" not in page

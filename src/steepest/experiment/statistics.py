@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from steepest.experiment.common_choices import common_choices
 from steepest.experiment.curves import (
     Band,
     aubc,
@@ -103,6 +104,7 @@ def summarise(comparison: Comparison, baseline: str | None = None) -> Summary:
         strategies=strategies,
         contrasts=_contrasts(strategies, held),
         penalty=_penalty(comparison, tuple(seeds)),
+        common=common_choices(comparison),
     )
 
 

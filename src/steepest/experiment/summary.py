@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from steepest.experiment.common_choices import CommonChoices
 from steepest.experiment.significance import PairedTest
 
 Measure = Literal["aubc", "final_value"]
@@ -146,6 +147,7 @@ class Summary:
             complete seed in common with the baseline is left out.
         contrasts: Tests against the baseline; Holm's family is all strategies of one measure.
         penalty: None without a pair of strategies that has two seeds, or with one budget.
+        common: What strategies chose in common; None without a pair that has a seed in common.
     """
 
     name: str
@@ -159,6 +161,7 @@ class Summary:
     strategies: tuple[StrategySummary, ...]
     contrasts: tuple[Contrast, ...]
     penalty: Penalty | None
+    common: CommonChoices | None = None
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from steepest.counted import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.statistics import Summary
 from steepest.report import numbers
+from steepest.report.common_section import common_section
 from steepest.report.diagnosis import classes_section, regime_section
 from steepest.report.environments import HARDWARE, VERSIONS, recorded
 from steepest.report.gallery import Pictures, gallery
@@ -44,6 +45,7 @@ def render_page(
         penalty_section(summary.penalty),
         classes_section(comparison, summary, pictures.classes),
         regime_section(comparison),
+        common_section(summary.common),
         gallery(comparison, pictures),
     ]
     return whole_page(
