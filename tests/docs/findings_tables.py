@@ -32,6 +32,7 @@ from steepest.experiment.statistics import PairedTest, holm, paired_tests
 
 OTHERS = ("random", "entropy", "margin")
 _NONE = "–"
+_CHOOSING = ("scoring", "auxiliary")
 
 
 def told(test: PairedTest | None, p: float | None = None) -> str:
@@ -121,6 +122,33 @@ def spread(comparison: Comparison | None = None) -> str:
     means = [_spread(areas(comparison, name)) for name in comparison.compared]
     header = ("strategy", "AUBC", "less `entropy-gradnorm`", "less `entropy`")
     return table(header, zip(labels, means, *columns, strict=True))
+
+
+def field(comparison: Comparison | None = None) -> str:
+    """All strategies, the highest area first, with what they cost and where they began."""
+    comparison = comparison or read("findings/field")
+    names = sorted(comparison.compared, key=lambda name: -areas(comparison, name).mean())
+    columns = [
+        told_together([difference(comparison, name, other) for name in names])
+        for other in ("random", "entropy")
+    ]
+    means = [_spread(areas(comparison, name)) for name in names]
+    first = [_first_accuracy(comparison, name) for name in names]
+    cost = [f"{_seconds_for_choosing(comparison, name):.2f}" for name in names]
+    labels = [_label(comparison, name) for name in names]
+    header = ("strategy", "first model, %", "AUBC", "less `random`", "less `entropy`", "s a run")
+    return table(header, zip(labels, first, means, *columns, cost, strict=True))
+
+
+def _first_accuracy(comparison: Comparison, name: str) -> str:
+    return f"{100 * comparison.curves(name, comparison.complete_seeds(name))[:, 0].mean():.2f}"
+
+
+def _seconds_for_choosing(comparison: Comparison, name: str) -> float:
+    """Return the mean over seeds of what a run spent on choosing, and training for its sake."""
+    runs = comparison.runs_of(name, comparison.complete_seeds(name))
+    costs = (entry.get(s) for run in runs for entry in run.entries for s in _CHOOSING)
+    return sum(cost["seconds"] for cost in costs if cost) / len(runs)
 
 
 def against_random(found: Mapping[str, Comparison]) -> str:
@@ -238,6 +266,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "findings criteria": criteria,
     "findings choices": choices,
     "findings spread": spread,
+    "findings field": field,
     "findings weak": weak,
     "findings noise": noise,
     "findings classes": classes,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from findings_tables import told_together
 from markdown_table import table
 from paper_tables import LITERAL
 
+from steepest.experiment.common_choices import common_choices
 from steepest.experiment.outcomes import Comparison
 from steepest.reproduce.publication import Series, published
 
@@ -80,6 +82,45 @@ def _areas(comparison: Comparison, others: tuple[str, str]) -> str:
         rows.append((_shown(name), len(values), _mean(last), _mean(values), *cells))
     less = (f"less {other}" for other in others)
     return table(("strategy", "n", "last accuracy, %", "AUBC, points", *less), rows)
+
+
+def choices() -> str:
+    """What each strategy chose in common with entropy, and with itself under another seed."""
+    comparison = study()
+    whole = common_choices(comparison)
+    first = common_choices(_of_one_first_model(comparison))
+    columns = []
+    for common, shares in ((first, first.first), (whole, whole.whole)):
+        row = common.strategies.index("entropy")
+        columns.append(dict(zip(common.strategies, shares[row], strict=True)))
+    columns.append(dict(zip(whole.strategies, whole.other_seed, strict=True)))
+    rows = [
+        (
+            _shown(name),
+            len(comparison.complete_seeds(name)),
+            *(_percent(c.get(name)) for c in columns),
+        )
+        for name in comparison.compared
+    ]
+    header = ("strategy", "n", "first choice, % with entropy", "all choices, % with entropy")
+    return table((*header, "all choices, % with itself, other seed"), rows)
+
+
+def _of_one_first_model(comparison: Comparison) -> Comparison:
+    """Return the seeds in which all strategies chose first by the very same model."""
+    kept = tuple(
+        seed
+        for seed in comparison.seeds
+        if len(
+            {
+                comparison.runs[name, seed].entries[0]["model"]
+                for name in comparison.compared
+                if seed in comparison.complete_seeds(name)
+            }
+        )
+        == 1
+    )
+    return replace(comparison, seeds=kept)
 
 
 def gaps() -> str:
@@ -167,10 +208,15 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "study areas": areas,
     "study own": own,
     "study starts": starts,
+    "study choices": choices,
     "study gaps": gaps,
     "study times": times,
     "study agreement": agreement,
 }
+
+
+def _percent(share: float | None) -> str:
+    return _NONE if share is None else f"{100 * share:.0f}"
 
 
 def _budgets(comparison: Comparison) -> list[int]:

@@ -18,6 +18,7 @@ from findings_tables import (
     against_random,
     choices,
     criteria,
+    field,
     prediction,
     schemes,
     settings,
@@ -121,6 +122,21 @@ def test_criteria_are_ours_less_each_other_one():
     assert cold == warm
     assert cold.startswith("+11.67 [")
     assert p == "0.118, 0.250"
+
+
+def test_the_field_has_the_highest_area_first_and_all_that_choosing_took():
+    found = make({"random": [0.6, 0.7, 0.8], "entropy": [0.8, 0.9, 0.9], OURS: [0.7, 0.7, 0.8]})
+    for (name, _), run in found.runs.items():
+        if name == OURS:
+            run.entries[0]["scoring"] = {"seconds": 1.5}
+            run.entries[0]["auxiliary"] = {"seconds": 3.0}
+    cells = rows(field(found))
+    assert [row[0] for row in cells] == ["`entropy`", f"`{OURS}`", "`random`"]
+    assert [row[1] for row in cells] == ["50.00"] * 3
+    assert [row[2].split(" ±")[0] for row in cells] == ["68.33", "61.67", "60.00"]
+    assert [row[3].split(" [")[0] for row in cells] == ["+8.33", "+1.67", "–"]
+    assert [row[4].split(" [")[0] for row in cells] == ["–", "-6.67", "-8.33"]
+    assert [row[5] for row in cells] == ["0.00", "4.50", "0.00"]
 
 
 def test_choices_are_held_against_those_of_entropy():

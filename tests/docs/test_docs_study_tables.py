@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from findings_records import difference
+from doc_pages import ROOT
+from findings_records import difference, read
 from study_tables import TABLES, study
 
 from steepest.experiment.outcomes import Comparison, Run
@@ -55,3 +56,30 @@ def test_the_last_budget_is_the_mean_of_the_records():
     runs = comparison.runs_of("random", comparison.complete_seeds("random"))
     mean = np.mean([100 * r.entries[-1]["metrics"]["accuracy"] for r in runs])
     assert line.strip("| ").split(" | ")[-1].startswith(f"{mean:.2f}")
+
+
+def test_what_the_page_says_of_choices_in_common_is_what_the_records_say():
+    warm, cold = study(), read("cifar10-study/cold")
+    page = " ".join((ROOT / "docs/study.md").read_text(encoding="utf-8").split())
+
+    def chosen(comparison, name, seed, cycles=None):
+        entries = comparison.runs[name, seed].entries[:cycles]
+        return {id_ for entry in entries for id_ in entry["selected"]}
+
+    def percent(pairs):
+        return round(100 * np.mean([len(one & other) / len(one) for one, other in pairs]))
+
+    ours, margin = "entropy-gradnorm", "margin"
+    first = percent([(chosen(warm, ours, s, 1), chosen(warm, margin, s, 1)) for s in (1, 2)])
+    assert f"and only {first} % with `margin`" in page
+    last = percent([(chosen(warm, ours, s), chosen(warm, margin, s)) for s in (0, 1, 2)])
+    assert f"it has 77 and {last} % in common with them" in page
+    everywhere = [
+        len(set.intersection(*(chosen(warm, name, seed) for seed in (0, 1, 2))))
+        for name in ("entropy", "random")
+    ]
+    assert "{:,} are chosen in all three seeds, where `random` has {:,}".format(*everywhere) in page
+    starts = [
+        percent([(chosen(warm, name, 0), chosen(cold, name, 0))]) for name in ("entropy", ours)
+    ]
+    assert "have {} % of their choice in common for `entropy` and {} %".format(*starts) in page
