@@ -267,6 +267,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "findings choices": choices,
     "findings spread": spread,
     "findings field": field,
+    "findings again": lambda: field(read("findings/again")),
     "findings weak": weak,
     "findings noise": noise,
     "findings classes": classes,
