@@ -32,3 +32,31 @@ def test_ids_that_are_no_row_are_refused_whatever_they_are(strange):
 def test_names_that_are_there_twice_are_still_refused():
     with pytest.raises(InputError, match="'a' is there more than once"):
         Samples(["a", "b", "a"], lambda positions, size: iter(()))
+
+
+class WritesIntoItsInput(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, inputs):
+        return self.layer(inputs.mul_(2.0))
+
+
+@pytest.mark.parametrize("labelled", [[], [3]])
+def test_a_model_that_writes_into_its_input_leaves_the_pool_alone(labelled):
+    pool = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+    before = pool.clone()
+    steepest.score(WritesIntoItsInput(), pool, "entropy", labelled=labelled, progress=False)
+    assert torch.equal(pool, before)
+
+
+def test_a_whole_pool_is_scored_as_its_parts_are():
+    model = nn.Linear(4, 3)
+    pool = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+    how = {"strategy": "margin", "batch_size": 7, "progress": False}
+    whole = steepest.score(model, pool, **how)
+    part = steepest.score(model, pool, **how, labelled=[0, 49])
+    known = dict(zip(whole.ids, whole.values, strict=True))
+    assert list(whole.ids) == list(range(50))
+    assert [known[i] for i in part.ids] == pytest.approx(part.values, rel=1e-6)

@@ -93,8 +93,8 @@ class Candidates(NamedTuple):
     """
 
     taken: set[SampleId]
-    free: list[int]
-    positions: list[int]
+    free: Sequence[int]
+    positions: Sequence[int]
 
 
 def find_candidates(samples: Samples, how: Looking) -> Candidates:
@@ -104,7 +104,8 @@ def find_candidates(samples: Samples, how: Looking) -> Candidates:
         InputError: If there are none.
     """
     taken = _taken(samples, how.labelled, how.support or NO_SUPPORT)
-    free = [p for p in range(len(samples)) if samples.ids[p] not in taken]
+    everyone = range(len(samples))  # Stays a range: no list of a million for nobody's sake.
+    free = [p for p in everyone if samples.ids[p] not in taken] if taken else everyone
     if not free:
         raise InputError("every sample of the pool is labelled already")
     return Candidates(taken, free, _subset(samples, free, how.subset, how.seed))
@@ -232,7 +233,7 @@ def _taken(
     return taken
 
 
-def _subset(samples: Samples, free: list[int], subset: int | None, seed: int) -> list[int]:
+def _subset(samples: Samples, free: Sequence[int], subset: int | None, seed: int) -> Sequence[int]:
     if subset is None:
         return free
     drawn = random_subset([samples.ids[p] for p in free], subset, seed)
@@ -255,7 +256,7 @@ def _labelled_samples(
     if support.targets and Needs.TARGETS in needs_with(strategy, support):
         # Who is taken but has no label, such as samples that wait or were skipped, teaches nothing.
         known = {plain_id(i) for i in support.targets}
-    rows = [p for p in range(len(samples)) if samples.ids[p] in known]
+    rows = [p for p in range(len(samples)) if samples.ids[p] in known] if known else []
     return samples.part(_shuffled(samples, rows, how.seed)) if rows else None
 
 

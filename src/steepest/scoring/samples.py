@@ -62,6 +62,8 @@ class Samples:
 
     def part(self, positions: Sequence[int]) -> Samples:
         """Return some of the samples as a pool of their own."""
+        if isinstance(positions, range) and positions == range(len(self)):
+            return self
 
         def load(chosen: Sequence[int], size: int) -> Iterator[Inputs]:
             return self._load([positions[c] for c in chosen], size)
@@ -265,9 +267,12 @@ def _tensor_loader(data: Tensor) -> Callable[[Sequence[int], int], Iterator[Inpu
         )
 
     def load(positions: Sequence[int], size: int) -> Iterator[Inputs]:
-        index = torch.as_tensor(positions, dtype=torch.long)
-        for start in range(0, len(index), size):
-            yield data[index[start : start + size].to(data.device)]
+        for start in range(0, len(positions), size):
+            chosen = positions[start : start + size]
+            if isinstance(chosen, range) and chosen.step == 1:
+                yield data[chosen.start : chosen.stop].clone()  # The model may write into it.
+            else:
+                yield data[torch.as_tensor(chosen, dtype=torch.long).to(data.device)]
 
     return load
 
