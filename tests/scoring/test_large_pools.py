@@ -9,6 +9,7 @@ from torch import nn
 import steepest
 from steepest.errors import InputError
 from steepest.scoring.samples import Samples
+from steepest.strategies import Scorer
 
 
 def test_nobody_is_ranked_last_without_being_asked_for(monkeypatch):
@@ -34,20 +35,18 @@ def test_names_that_are_there_twice_are_still_refused():
         Samples(["a", "b", "a"], lambda positions, size: iter(()))
 
 
-class WritesIntoItsInput(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 3)
+class WritesIntoItsInput(Scorer):
+    name = "writes"
 
-    def forward(self, inputs):
-        return self.layer(inputs.mul_(2.0))
+    def score(self, batch):
+        return batch.inputs.mul_(2.0).sum(1)
 
 
 @pytest.mark.parametrize("labelled", [[], [3]])
-def test_a_model_that_writes_into_its_input_leaves_the_pool_alone(labelled):
+def test_a_strategy_that_writes_into_its_input_leaves_the_pool_alone(labelled):
     pool = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
     before = pool.clone()
-    steepest.score(WritesIntoItsInput(), pool, "entropy", labelled=labelled, progress=False)
+    steepest.score(nn.Linear(4, 3), pool, WritesIntoItsInput(), labelled=labelled, progress=False)
     assert torch.equal(pool, before)
 
 

@@ -270,7 +270,7 @@ def _tensor_loader(data: Tensor) -> Callable[[Sequence[int], int], Iterator[Inpu
         for start in range(0, len(positions), size):
             chosen = positions[start : start + size]
             if isinstance(chosen, range) and chosen.step == 1:
-                yield data[chosen.start : chosen.stop].clone()  # The model may write into it.
+                yield data[chosen.start : chosen.stop].clone()  # Whoever looks may write into it.
             else:
                 yield data[torch.as_tensor(chosen, dtype=torch.long).to(data.device)]
 
