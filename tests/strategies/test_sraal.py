@@ -167,3 +167,13 @@ def test_label_maps_are_refused_in_one_line():
 def test_options_out_of_range_are_refused(options, said):
     with pytest.raises(InputError, match=f"sraal: {said}"):
         create("sraal", options)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "decays"), [(1, 0), (20, 19), (31, 15), (53, 26), (60, 29), (20_000, 29)]
+)
+def test_the_learning_rate_falls_at_even_distances_at_most_thirty_times(
+    iterations, decays, model, monkeypatch
+):
+    plan = given_to_training(model, monkeypatch, {**TINY, "iterations": iterations})["plan"]
+    assert (plan.iterations - 1) // plan.decay_every == decays <= 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -57,7 +58,7 @@ class Sraal(Scorer):
         iterations: Steps of the discriminator; by default those of ``epochs``. Published: 20000.
         epochs: Passes over the labelled samples and the candidates, in batches.
         batch_size: Images of each pool in a step.
-        lr: Adam's learning rate; it is multiplied by 0.85 thirty times on the way.
+        lr: Adam's learning rate; it is multiplied by 0.85 up to thirty times on the way.
         generator_steps: Steps of the autoencoder before each of the discriminator.
         image_size: As for ``vaal``.
         width: As for ``vaal``.
@@ -122,7 +123,8 @@ class Sraal(Scorer):
             generator_steps=self.generator_steps,
             separate_norm=self.separate_norm,
             decay=0.85,
-            decay_every=max(1, iterations // _DECAYS),
+            # Rounded up: short trainings would be slowed down far more often otherwise.
+            decay_every=math.ceil(iterations / _DECAYS),
             amp=self.amp,
         )
         return train_adversary(
