@@ -161,6 +161,33 @@ def test_experts_that_turn_words_away_by_what_else_there_is_are_refused(unchecke
         norms(words())
 
 
+class Queues(nn.Module):
+    """Experts that take half of a batch, who comes first, and leave the others as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.head = nn.Linear(WIDTH, 2), nn.Linear(WIDTH, CLASSES)
+        self.experts = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, chosen = self.gate(x).softmax(1).max(1)
+        out = x.clone()
+        for number, one in enumerate(self.experts):
+            row = torch.where(chosen == number)[0][: (len(x) + 1) // 2]
+            out = out.index_add(0, row, one(x[row]) * weight[row, None])
+        return self.head(out)
+
+
+def test_who_comes_last_at_an_expert_in_the_batch_and_in_its_half_is_noticed(unchecked):
+    torch.manual_seed(0)
+    model, x = Queues().double().eval(), torch.randn(100, WIDTH, dtype=torch.float64)
+    first, second = (x[model.gate(x).argmax(1) == number] for number in range(2))
+    # The fifth for the first expert is the third of its half there.
+    batch = torch.stack([first[0], first[1], second[0], second[1], *first[2:5], second[2]])
+    with pytest.raises(ModelError, match="changes with the other samples"):
+        steepest.gradient_norms(model, batch)
+
+
 class Torn(Routed):
     """One sample says something else where there are others."""
 
@@ -230,6 +257,45 @@ def test_rows_that_equal_samples_share_are_not_taken_for_those_of_another(others
     norms = GradientNorms(Unique().double().eval(), norm="per-tensor")
     check(norms, x)
     assert "enter.weight" in norms.engine.slow_names()
+
+
+@pytest.mark.parametrize(
+    ("kind", "share", "off"), [(torch.float32, 1e-5, 1e-4), (torch.float64, 1e-10, 1e-9)]
+)
+def test_rows_that_a_sample_shares_by_a_hair_are_not_lost_to_it(kind, share, off, unchecked):
+    class Scaled(Unique):
+        def forward(self, words: Tensor, scale: Tensor) -> Tensor:
+            return super().forward(words) * scale[:, None]
+
+    torch.manual_seed(0)
+    model, targets = Scaled().to(kind).eval(), torch.arange(10) % CLASSES
+    x, scale = torch.arange(40).reshape(10, 4), torch.ones(10, dtype=kind)
+    x[3], scale[3] = x[2], share
+    batch, how = (x, scale), {"loss": "cross-entropy", "targets": targets}
+    truth = reference_norms(model, batch, **how)
+    torch.testing.assert_close(
+        steepest.gradient_norms(model, batch, **how), truth, rtol=off, atol=0
+    )
+
+
+class Nested(nn.Module):
+    """Sequences of any length in one tensor without padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.each, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        rows = [one[:count] for one, count in zip(x, lengths.tolist(), strict=True)]
+        ragged = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+        return self.head(torch.nested.to_padded_tensor(self.each(ragged).relu(), 0.0).sum(1))
+
+
+def test_nested_tensors_are_exact():
+    torch.manual_seed(0)
+    norms = GradientNorms(Nested().double().eval(), norm="per-tensor")
+    lengths = torch.tensor([1, 2, 3, 4, 5, 6, 1, 2])
+    check(norms, (torch.randn(8, 6, WIDTH, dtype=torch.float64), lengths))
 
 
 class Graphs(nn.Module):

@@ -283,6 +283,23 @@ def test_uses_that_cancel_leave_nothing():
     assert found[:, 2:].min() > 0
 
 
+def test_uses_that_nearly_cancel_keep_their_digits_in_double_precision():
+    class Apart(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(64, 64)
+            self.head = nn.Linear(64, CLASSES).requires_grad_(False)
+
+        def forward(self, one: Tensor, other: Tensor) -> Tensor:
+            return self.head(1e3 * (self.layer(one).tanh() - self.layer(other).tanh()))
+
+    torch.manual_seed(0)
+    model, one = Apart().double().eval(), normal(6, 64)
+    pair = (one, one + 1e-5 * normal(6, 64).flip(0))
+    found = steepest.gradient_norms(model, pair)
+    torch.testing.assert_close(found, reference_norms(model, pair), rtol=1e-10, atol=0)
+
+
 def test_parts_of_one_weight_that_are_not_all_used_count_what_is():
     class Part(nn.Module):
         def __init__(self) -> None:

@@ -145,10 +145,8 @@ def gram_total(
     # A product in place: these are the largest tensors of all.
     corners = (left.diagonal(dim1=2, dim2=3) * right.diagonal(dim1=2, dim2=3)).clamp_min(0)
     total = left.mul_(right).sum((1, 2, 3))
-    if g.dtype == torch.float64:
-        return total.clamp_min(0)
     doubtful = cancelled(total, corners.sqrt().sum((1, 2)).square(), left.shape[-1])
-    if g.device.type != "cpu" or routes.traced:
+    if g.device.type != "cpu" or routes.traced or g.dtype == torch.float64:
         routes.doubt(doubtful)
     elif bool(doubtful.any()):
         again = gram_total(grams, a[doubtful].double(), g[doubtful].double(), routes)

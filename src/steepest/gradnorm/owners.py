@@ -23,8 +23,8 @@ from steepest.gradnorm.rules.base import Call, Rows
 _POWERS = 64
 """Single precision has room for so many powers of two beyond the size of a gradient."""
 
-_OFF = 1e-4
-_OFF_DOUBLE = 1e-9
+_OFF = 1e-5
+_OFF_DOUBLE = 1e-13
 """What sums in another order may lose, as a part of a row's largest entry."""
 
 
@@ -33,19 +33,26 @@ def weights_to_send(samples: int) -> list[Tensor]:
 
     They are powers of two by the digits of a sample's number, and the inverse of their product.
     """
-    base, places = _digits(samples)
+    base, places, step = _digits(samples)
     numbers = torch.arange(samples).double()
-    digits = [(numbers // base**place) % base for place in range(places)]
+    digits = [step * ((numbers // base**place) % base) for place in range(places)]
     inverse = _POWERS - 1 - torch.stack(digits).sum(0)
     return [torch.exp2(powers) for powers in (*digits, inverse)]
 
 
-def _digits(samples: int) -> tuple[int, int]:
-    """Return base and number of digits for the number of a sample; all digits add up to a power."""
+def _digits(samples: int) -> tuple[int, int, int]:
+    """Return base and number of digits for a sample's number, and the powers that a digit counts.
+
+    The powers of all digits of a sample add up to one that there is. They are as far apart as that
+    allows: the smaller is the share of another sample that shows in a row.
+    """
     places = 1
     while (_POWERS // places) ** places < samples:
         places += 1
-    return _POWERS // places, places
+    base = 2
+    while base**places < samples:
+        base += 1
+    return base, places, (_POWERS - 1) // (places * (base - 1))
 
 
 def owners_of(rows: Rows, g: Tensor, weighted: Sequence[Tensor], samples: int) -> Tensor:
@@ -60,7 +67,7 @@ def owners_of(rows: Rows, g: Tensor, weighted: Sequence[Tensor], samples: int) -
     Raises:
         NotImplementedError: If some row belongs to several samples, or what they are is unclear.
     """
-    base, places = _digits(samples)
+    base, places, step = _digits(samples)
     if not rows.fit(g) or len(weighted) != places + 1:
         raise NotImplementedError
     count = g.shape[: rows.dims].numel()
@@ -73,10 +80,10 @@ def owners_of(rows: Rows, g: Tensor, weighted: Sequence[Tensor], samples: int) -
     left = torch.full_like(size, _POWERS - 1)
     for place, gradient in enumerate(others):
         ratio = gradient.abs().amax(1) / size
-        digits = ratio.log2().round().nan_to_num(0, 0, 0).clamp(0, base - 1)
-        fine &= _distance(gradient, digits, plain) <= off
+        digits = (ratio.log2() / step).round().nan_to_num(0, 0, 0).clamp(0, base - 1)
+        fine &= _distance(gradient, step * digits, plain) <= off
         owners += digits.long() * base**place
-        left -= digits
+        left -= step * digits
     fine &= _distance(inverse, left, plain) <= off
     if not bool((fine & (owners < samples)).all()):
         raise NotImplementedError

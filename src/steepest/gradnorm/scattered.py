@@ -139,10 +139,11 @@ def _check_company(
     outputs: Any,  # noqa: ANN401
     values: list[Tensor],
 ) -> None:
-    """Run the two ends of a batch alone, and the halves between.
+    """Run the two ends of a batch alone, and the halves between backwards.
 
-    What goes where may depend on how much of it there is, as with experts that turn words away. And
-    rounding may send a word that is torn between two experts to the one or to the other.
+    What goes where may depend on how much of it there is, as with experts that turn words away: who
+    comes last in a batch comes first here. And rounding may send a word that is torn between two
+    experts to the one or to the other.
 
     Raises:
         _CompanyError: If the model says something else of a sample in other company.
@@ -152,12 +153,16 @@ def _check_company(
     ends = sorted({0, 1, (total + 1) // 2, total - 1, total})
     odd = torch.zeros(total, dtype=torch.bool, device=values[0].device)
     for here in (slice(*part) for part in pairwise(ends)):
+        # Losses may have labels, in the order of the batch: backwards there are logits alone.
+        backwards = here.stop - here.start > 1 and len(before) > len(values)
         with torch.no_grad():
-            again = engine.restored_call(batches.take(inputs, here))
-            after = _said(again, losses(again, here))
-        for whole, part in zip(before, after, strict=True):
+            rows = torch.arange(here.start, here.stop, device=odd.device).flip(0)
+            again = engine.restored_call(batches.take(inputs, rows if backwards else here))
+            after = _said(again, [] if backwards else losses(again, here))
+        for whole, part in zip(before[-len(after) :], after, strict=True):
             scale = allowed(1e-3, plan.coarseness) * whole.abs().max().clamp_min(1e-6)
-            odd[here] |= ~((whole[here] - part).abs() <= scale).all(1)
+            same = part.flip(0) if backwards else part
+            odd[here] |= ~((whole[here] - same).abs() <= scale).all(1)
     if bool(odd.any()):
         raise _CompanyError(mixed=int(odd.sum()) * _MANY > total)
 

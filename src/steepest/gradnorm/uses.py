@@ -185,7 +185,7 @@ class Use:
             NotImplementedError: If its rows cannot be told apart by sample.
         """
         rule, g = self.step.rule, _computable(self.gradients[0])
-        if rule is None or rule.rows is None:
+        if rule is None or rule.rows is None or g.is_nested:
             raise NotImplementedError
         call, wanted = self._called(rule, g, Layout(), fused=fused)
         rows = rule.rows(call, g)
