@@ -136,8 +136,17 @@ def field(comparison: Comparison | None = None) -> str:
     first = [_first_accuracy(comparison, name) for name in names]
     cost = [f"{_seconds_for_choosing(comparison, name):.2f}" for name in names]
     labels = [_label(comparison, name) for name in names]
-    header = ("strategy", "first model, %", "AUBC", "less `random`", "less `entropy`", "s a run")
-    return table(header, zip(labels, first, means, *columns, cost, strict=True))
+    counts = [len(comparison.complete_seeds(name)) for name in names]
+    header = (
+        "strategy",
+        "n",
+        "first model, %",
+        "AUBC",
+        "less `random`",
+        "less `entropy`",
+        "s a run",
+    )
+    return table(header, zip(labels, counts, first, means, *columns, cost, strict=True))
 
 
 def _first_accuracy(comparison: Comparison, name: str) -> str:

@@ -132,11 +132,11 @@ def test_the_field_has_the_highest_area_first_and_all_that_choosing_took():
             run.entries[0]["auxiliary"] = {"seconds": 3.0}
     cells = rows(field(found))
     assert [row[0] for row in cells] == ["`entropy`", f"`{OURS}`", "`random`"]
-    assert [row[1] for row in cells] == ["50.00"] * 3
-    assert [row[2].split(" ±")[0] for row in cells] == ["68.33", "61.67", "60.00"]
-    assert [row[3].split(" [")[0] for row in cells] == ["+8.33", "+1.67", "–"]
-    assert [row[4].split(" [")[0] for row in cells] == ["–", "-6.67", "-8.33"]
-    assert [row[5] for row in cells] == ["0.00", "4.50", "0.00"]
+    assert [row[2] for row in cells] == ["50.00"] * 3
+    assert [row[3].split(" ±")[0] for row in cells] == ["68.33", "61.67", "60.00"]
+    assert [row[4].split(" [")[0] for row in cells] == ["+8.33", "+1.67", "–"]
+    assert [row[5].split(" [")[0] for row in cells] == ["–", "-6.67", "-8.33"]
+    assert [row[6] for row in cells] == ["0.00", "4.50", "0.00"]
 
 
 def test_choices_are_held_against_those_of_entropy():
