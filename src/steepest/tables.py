@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from steepest.errors import ConfigError, UnknownNameError
@@ -26,7 +27,7 @@ def from_table(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
     """
     if not dataclasses.is_dataclass(cls):
         raise TypeError(f"{cls} is no dataclass")
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
     place = f" in {where}" if where else ""
     for key in table:
@@ -43,6 +44,12 @@ def from_table(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
     return made
 
 
+@cache
+def _hints(cls: type[object]) -> dict[str, Any]:
+    """Return the types of a class's fields: reading them anew would take most of the time."""
+    return get_type_hints(cls)
+
+
 def check_known_fields(cls: type[object], table: Mapping[str, Any]) -> None:
     """Check what a table says of a dataclass's fields, whatever else it says or leaves out.
 
@@ -50,7 +57,7 @@ def check_known_fields(cls: type[object], table: Mapping[str, Any]) -> None:
         UnknownNameError: As ``from_table`` does, within nested tables as well.
         ConfigError: As ``from_table`` does.
     """
-    hints = get_type_hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]  # mypy takes classes for unhashable
     for key in table:
         if key in hints:
             _convert(table[key], hints[key], key)
@@ -63,7 +70,7 @@ def check_choices(made: Any, where: str) -> None:  # noqa: ANN401 - any dataclas
         UnknownNameError: As ``from_table`` does, which looks at what is written down.
     """
     try:
-        hints = get_type_hints(type(made))
+        hints = _hints(type(made))  # type: ignore[arg-type]  # mypy takes classes for unhashable
     except NameError:
         return  # Annotations of the user's own that only a type checker can resolve.
     for field in dataclasses.fields(made):

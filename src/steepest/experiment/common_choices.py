@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
-from math import fsum
+from statistics import fmean
 
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.seeds import SampleId
@@ -93,4 +93,4 @@ def _share(one: _Chosen, other: _Chosen) -> float:
 
 def _mean(values: Iterable[float]) -> float | None:
     known = list(values)
-    return fsum(known) / len(known) if known else None
+    return fmean(known) if known else None

@@ -139,10 +139,10 @@ def _check_company(
     outputs: Any,  # noqa: ANN401
     values: list[Tensor],
 ) -> None:
-    """Run the two ends of a batch alone, and the halves between backwards.
+    """Run the two ends of a batch alone, and the halves between, which then come backwards too.
 
     What goes where may depend on how much of it there is, as with experts that turn words away: who
-    comes last in a batch comes first here. And rounding may send a word that is torn between two
+    came last in a batch comes first then. And rounding may send a word that is torn between two
     experts to the one or to the other.
 
     Raises:
@@ -153,16 +153,17 @@ def _check_company(
     ends = sorted({0, 1, (total + 1) // 2, total - 1, total})
     odd = torch.zeros(total, dtype=torch.bool, device=values[0].device)
     for here in (slice(*part) for part in pairwise(ends)):
-        # Losses may have labels, in the order of the batch: backwards there are logits alone.
-        backwards = here.stop - here.start > 1 and len(before) > len(values)
+        rows = torch.arange(here.start, here.stop, device=odd.device).flip(0)
         with torch.no_grad():
-            rows = torch.arange(here.start, here.stop, device=odd.device).flip(0)
-            again = engine.restored_call(batches.take(inputs, rows if backwards else here))
-            after = _said(again, [] if backwards else losses(again, here))
-        for whole, part in zip(before[-len(after) :], after, strict=True):
+            again = engine.restored_call(batches.take(inputs, here))
+            pairs = list(zip(before, _said(again, losses(again, here)), strict=True))
+            if len(rows) > 1:
+                # Without losses, which may have labels in the order of the batch.
+                turned = _said(engine.restored_call(batches.take(inputs, rows)), [])
+                pairs += zip(before[len(values) :], (t.flip(0) for t in turned), strict=True)
+        for whole, part in pairs:
             scale = allowed(1e-3, plan.coarseness) * whole.abs().max().clamp_min(1e-6)
-            same = part.flip(0) if backwards else part
-            odd[here] |= ~((whole[here] - same).abs() <= scale).all(1)
+            odd[here] |= ~((whole[here] - part).abs() <= scale).all(1)
     if bool(odd.any()):
         raise _CompanyError(mixed=int(odd.sum()) * _MANY > total)
 

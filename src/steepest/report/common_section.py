@@ -6,7 +6,7 @@ from itertools import permutations
 
 from steepest.experiment.common_choices import CommonChoices, Shares
 from steepest.report import numbers
-from steepest.report.markup import Safe, element, heat_cell, paragraph, section, table
+from steepest.report.markup import Safe, paragraph, section, share_cell, table
 
 _TOLD = (
     "The share of what one strategy chose that the other chose too, mean over the seeds that both "
@@ -47,14 +47,8 @@ def _matrix(
     other_seed: tuple[float | None, ...] | None = None,
 ) -> Safe:
     rows = [
-        (name, *map(_cell, row), *(() if other_seed is None else (_cell(other_seed[i]),)))
+        (name, *map(share_cell, row), *(() if other_seed is None else (share_cell(other_seed[i]),)))
         for i, (name, row) in enumerate(zip(names, shares, strict=True))
     ]
     last = () if other_seed is None else ("itself, other seed",)
     return table(caption, ("strategy", *names, *last), rows)
-
-
-def _cell(value: float | None) -> Safe:
-    if value is None:
-        return element("td", numbers.DASH)
-    return heat_cell(numbers.mean_share(value), value)

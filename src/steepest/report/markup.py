@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
+from steepest.report import numbers
+
 _VOID = frozenset({"br", "img", "meta"})
 
 
@@ -100,6 +102,13 @@ def heat_cell(text: object, strength: float) -> Safe:
     """
     alpha = 0.04 + 0.36 * min(1.0, max(0.0, strength))
     return element("td", text, style=f"background-color:rgba(0,114,178,{alpha:.2f})")
+
+
+def share_cell(value: float | None) -> Safe:
+    """Return a table cell with a share of few things on a ground as strong as it is large."""
+    if value is None:
+        return element("td", numbers.DASH)
+    return heat_cell(numbers.mean_share(value), value)
 
 
 def _cell(cell: object) -> Safe:

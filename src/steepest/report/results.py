@@ -12,7 +12,7 @@ from steepest.report import numbers
 from steepest.report.figures import seeds_of_a_band
 from steepest.report.gains_figure import gains_of
 from steepest.report.inline_svg import inline_svg
-from steepest.report.markup import Safe, element, heat_cell, join, paragraph, section, table
+from steepest.report.markup import Safe, element, join, paragraph, section, share_cell, table
 from steepest.report.metric_words import MetricWords, is_share, words_of
 
 _ROUNDING = 1e-12
@@ -140,7 +140,7 @@ def penalty_section(penalty: Penalty | None) -> Safe | None:
     rows = [
         (
             name,
-            *(_win_cell(None if i == j else value) for j, value in enumerate(penalty.matrix[i])),
+            *(share_cell(None if i == j else value) for j, value in enumerate(penalty.matrix[i])),
             numbers.mean_share(penalty.wins[i]),
         )
         for i, name in enumerate(penalty.strategies)
@@ -169,12 +169,6 @@ def _gains_figure(summary: Summary, svg: bytes) -> Safe:
 
 def _figure(drawn: Safe, label: str) -> Safe:
     return element("div", drawn, class_="figure", tabindex="0", role="group", aria_label=label)
-
-
-def _win_cell(value: float | None) -> Safe:
-    if value is None:
-        return element("td", numbers.DASH)
-    return heat_cell(numbers.mean_share(value), value)
 
 
 def _curves_caption(comparison: Comparison, summary: Summary) -> str:
