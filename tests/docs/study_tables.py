@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from doc_pages import ROOT
 from findings_records import RESULTS, Floats, difference, read
 from findings_records import areas as areas_of
 from findings_tables import told_together
@@ -20,6 +21,7 @@ from paper_tables import LITERAL
 
 from steepest.experiment.common_choices import common_choices
 from steepest.experiment.outcomes import Comparison
+from steepest.experiment.plan import read_plan
 from steepest.reproduce.publication import Series, published
 
 _POOL = 50_000
@@ -141,11 +143,12 @@ def gaps() -> str:
 
 
 def times() -> str:
-    """What each strategy adds to a cycle on a GPU of its own."""
+    """What each strategy of the plan adds to a cycle on a GPU of its own, its run done or not."""
     measured = json.loads((RESULTS / "bench/cycle-h200.json").read_text(encoding="utf-8"))
     found = {one["strategy"]: one for one in measured["measurements"]}
     rows = []
-    for name in study().compared:
+    groups = read_plan(ROOT / "examples/cifar10-study.toml").groups
+    for name in dict.fromkeys(v.label for g in groups if g.name == "warm" for v in g.variants):
         one = found.get(name)
         if one is not None:
             auxiliary = one["auxiliary_seconds"]
