@@ -59,7 +59,16 @@ features.{0,3,6}.weight
 features.{1,4,7}.{STATE}
 fc.{weight,bias}
 """
+LITE = """
+_conv_stem.weight _bn0.{STATE}
+_blocks.{1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}._expand_conv.weight
+_blocks.{1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}._bn0.{STATE}
+_blocks.{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}._{depthwise,project}_conv.weight
+_blocks.{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}._bn{1,2}.{STATE}
+_conv_head.weight _bn1.{STATE} _fc.{weight,bias}
+"""
 WRITTEN = {
+    "efficientnet-lite0": LITE,
     "cifar-resnet18": BASIC,
     "resnet18": BASIC,
     "resnet3d-18": BASIC,
