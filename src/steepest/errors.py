@@ -40,8 +40,9 @@ code 2.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+
+from steepest.nearest_names import suggest
 
 
 class SteepestError(Exception):
@@ -65,10 +66,9 @@ class UnknownNameError(InputError):
         self.kind = kind
         self.name = name
         self.known = sorted(known)
-        near = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        listed = ", ".join(self.known) if self.known else "none"
-        super().__init__(f"unknown {kind} {name!r}: {hint}known: {listed}")
+        listed = f"known: {', '.join(self.known) or 'none'}"
+        said = " ".join(filter(None, [suggest(name, self.known), listed]))
+        super().__init__(f"unknown {kind} {name!r}: {said}")
 
 
 class ConfigError(InputError):

@@ -10,7 +10,6 @@ For other models the head is found, or named in the call. ``forward`` returns wh
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.preserve import plain_attention
 from steepest.models.head import declared_layers, find_penultimate
 from steepest.models.hooks import removing
+from steepest.nearest_names import suggest
 
 __all__ = ["Features", "extract_features", "find_penultimate"]
 
@@ -210,7 +210,6 @@ def _choose_blocks(model: nn.Module, blocks: Sequence[str] | None) -> tuple[str,
 def _get_layer(model: nn.Module, name: str) -> nn.Module:
     known: dict[str, nn.Module] = dict(model.named_modules(remove_duplicate=False))
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"the model has no layer {name!r}: {hint}model.named_modules() lists all")
+        said = [suggest(name, known), "model.named_modules() lists all"]
+        raise InputError(f"the model has no layer {name!r}: {' '.join(filter(None, said))}")
     return known[name]

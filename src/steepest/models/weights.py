@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from steepest.files import write_atomically
 from steepest.models.checkpoint import read_state, rename_for, unwrap_names
 from steepest.models.head import declared_layers
 from steepest.models.lazy import check_made
+from steepest.nearest_names import suggest
 
 _NAMED = 3
 _COUNTER = ".num_batches_tracked"
@@ -166,9 +166,8 @@ def _check_layer(layer: str, names: Iterable[str], where: str) -> None:
         parts = name.split(".")
         known.update(".".join(parts[:i]) for i in range(1, len(parts) + 1))
     if layer not in known:
-        near = difflib.get_close_matches(layer, sorted(known), n=1, cutoff=0.5)
-        hint = f": did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"no weights of a layer {layer!r} in the model{where}{hint}")
+        hint = suggest(layer, sorted(known)) or "name one that is there"
+        raise InputError(f"no weights of a layer {layer!r} in the model{where}: {hint}")
 
 
 def _reset_counters(wanted: Mapping[str, Tensor], found: dict[str, Tensor]) -> None:
