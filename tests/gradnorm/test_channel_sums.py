@@ -92,3 +92,62 @@ def test_a_gradient_that_is_not_contiguous_is_summed_up_all_the_same():
     x = torch.randn(5, 3, 8, 8, dtype=torch.float64)
     found = GradientNorms(model, norm="per-tensor")(x)
     torch.testing.assert_close(found, reference_norms(model, x, norm="per-tensor"))
+
+
+def amid_others(values: Tensor, step: int = 1) -> Tensor:
+    """Return a copy of numbers [C] in a place where whatever lies beside them is 1e6."""
+    place = torch.full((100 * step + len(values) * step,), 1e6, dtype=values.dtype)
+    view = place[: len(values) * step : step]
+    return view.copy_(values)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("size", [(1, 1), (1,), (1, 1, 1), (1, 4), (3, 2)])
+@pytest.mark.parametrize("channels", [1, 2, 3])
+@pytest.mark.parametrize("samples", [1, 2, 64])
+def test_nothing_beside_the_statistics_is_read(samples, channels, size, step):
+    torch.manual_seed(0)
+    x, g = (torch.randn(samples, channels, *size, dtype=torch.float64) for _ in range(2))
+    mean, var = torch.randn(channels).double(), torch.rand(channels).double() + 0.5
+    along = (1, channels, *[1] * len(size))
+    normal = (x - mean.view(along)) / (var.view(along) + 1e-5).sqrt()
+    sums = normalisation._channel_sums(x, g, amid_others(mean, step), amid_others(var, step), 1e-5)
+    torch.testing.assert_close(sums[0], (normal * g).flatten(2).sum(2))
+    torch.testing.assert_close(sums[1], g.flatten(2).sum(2))
+
+
+@pytest.mark.parametrize("strides", [(1, 1, 1, 1), (1, 7, 5, 3), (1, 1, 0, 0)])
+def test_strides_of_dimensions_of_size_one_do_not_count(strides):
+    torch.manual_seed(0)
+    x, g = (
+        torch.randn(64, dtype=torch.float64).as_strided((64, 1, 1, 1), strides) for _ in range(2)
+    )
+    mean, var = torch.tensor([0.3]).double(), torch.tensor([0.7]).double()
+    products, sums = normalisation._channel_sums(x, g, mean, var, 0.0)
+    torch.testing.assert_close(products, ((x - mean) / var.sqrt() * g).flatten(1))
+    torch.testing.assert_close(sums, g.flatten(1))
+
+
+class PooledGate(nn.Module):
+    """Images weighted by one channel of a single pixel, as pyramid heads and gates do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.squeeze = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 1, 1)
+        self.norm, self.head = filled(nn.BatchNorm2d(1)), nn.Linear(4, 3)
+        self.norm.running_mean = amid_others(self.norm.running_mean)
+        self.norm.running_var = amid_others(self.norm.running_var)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x).mean((2, 3), keepdim=True)
+        return self.head((y * self.norm(self.squeeze(y)).sigmoid()).flatten(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_one_channel_on_maps_of_one_pixel_is_exact(dtype):
+    torch.manual_seed(0)
+    model, x = PooledGate().to(dtype).eval(), torch.randn(64, 3, 5, 5, dtype=dtype)
+    model.norm.running_mean = amid_others(model.norm.running_mean)
+    model.norm.running_var = amid_others(model.norm.running_var)
+    found = GradientNorms(model, norm="per-tensor")(x)
+    torch.testing.assert_close(found, reference_norms(model, x, norm="per-tensor"))

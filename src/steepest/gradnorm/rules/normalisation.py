@@ -132,10 +132,11 @@ def _channel_sums(
     row = (1, shape.numel(), -1)
     if mean.ndim == 1:
         mean, var = mean.expand(shape), var.expand(shape)
+    # For maps of one pixel the kernel goes through memory without a look at the strides.
+    mean, var = mean.flatten().contiguous(), var.flatten().contiguous()
     _, products, sums = torch.ops.aten.native_batch_norm_backward.default(
-        g.view(row), x.view(row), None, mean.flatten(), var.flatten(), None, None, False, eps,
-        [False, True, True],
-    )  # fmt: skip
+        g.view(row), x.view(row), None, mean, var, None, None, False, eps, [False, True, True]
+    )
     return products.view(shape), sums.view(shape)
 
 
