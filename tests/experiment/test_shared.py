@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -87,16 +88,19 @@ def test_first_weights_from_a_file_that_has_changed_are_not_taken(tmp_path, trai
     assert len(trainings) == 2
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "words", "changed"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "words", "changed", "cost"])
 def test_a_damaged_file_costs_time_and_nothing_else(damage, tmp_path, trainings):
     alone = run(tmp_path, "a", quick(loop__cycles=1))
     (path,) = (tmp_path / "shared").iterdir()
     whole = path.read_bytes()
     changed = bytes([*whole[:-1], whole[-1] ^ 1])
-    path.write_bytes(
-        {"cut": whole[:-9], "empty": b"", "words": b"no" * 50, "changed": changed}[damage]
-    )
-    assert essence(run(tmp_path, "b", quick(loop__cycles=1))) == essence(alone)
+    cost = re.sub(rb'seconds\\": \d', rb'seconds\\": 9', whole)
+    damaged = {"cut": whole[:-9], "empty": b"", "words": b"no" * 50, "changed": changed}
+    assert (damage == "cost") <= (cost != whole)
+    path.write_bytes({**damaged, "cost": cost}[damage])
+    with pytest.warns(SlowPathWarning, match=r"trained anew: .*cycle-000.* is damaged"):
+        again = run(tmp_path, "b", quick(loop__cycles=1))
+    assert essence(again) == essence(alone)
     assert len(trainings) == 2
     assert path.read_bytes() != changed
 

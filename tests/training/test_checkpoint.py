@@ -2,18 +2,20 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import json
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from steepest.errors import SlowPathWarning
+from steepest.errors import DataError, SlowPathWarning
 from steepest.models import build
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import SilentProgress
 from steepest.seeds import generator
 from steepest.tasks import Classification
+from steepest.tensor_file import read_tensors
 from steepest.training import Checkpoint, Recipe, fit
 
 CPU = torch.device("cpu")
@@ -130,14 +132,119 @@ def test_the_state_of_another_training_is_left_alone(tmp_path, changes):
     assert fingerprint(alone) == fingerprint(beside)
 
 
-@pytest.mark.parametrize("content", [b"", b"no tensors", b"\xff" * 200])
-def test_a_damaged_file_costs_time_and_nothing_else(tmp_path, content):
-    file = tmp_path / "training.safetensors"
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """Return a state after two of five epochs, and what the whole training ends with."""
+    file = tmp_path_factory.mktemp("begun") / "training.safetensors"
+    with pytest.raises(StopError):
+        train(make("small-cnn"), RECIPES[0], Checkpoint(file, 0), StopAfter(2))
+    whole = make("small-cnn")
+    train(whole, RECIPES[0])
+    return file.read_bytes(), fingerprint(whole)
+
+
+def flipped(content, place):
+    return content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+
+
+def told_anew(content, **changes):
+    """Return the file with another header, as whoever forges it would write it."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    about = json.loads(header["__metadata__"]["steepest"])
+    header["__metadata__"]["steepest"] = json.dumps({**about, **changes})
+    return with_header(content, header)
+
+
+def with_header(content, header):
+    length = int.from_bytes(content[:8], "little")
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + content[8 + length :]
+
+
+def renamed(content, old, new):
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header[new] = header.pop(old)
+    return with_header(content, header)
+
+
+def swapped(content, one, other):
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header[one], header[other] = header[other], header[one]
+    return with_header(content, header)
+
+
+BIAS = "optimizer.1.momentum_buffer"
+
+DAMAGES = {
+    "empty": lambda _: b"",
+    "text": lambda _: b"no tensors",
+    "noise": lambda _: b"\xff" * 200,
+    "brackets": lambda _: (100_000).to_bytes(8, "little") + b"[" * 100_000,
+    "cut": lambda c: c[:-1],
+    "half": lambda c: c[: len(c) // 2],
+    "longer": lambda c: c + b"\0",
+    "zeros": lambda c: c[:-8192] + bytes(4096) + c[-4096:],
+    "all zeros": lambda c: bytes(len(c)),
+    "epochs": lambda c: told_anew(c, epochs=10**9),
+    "fewer epochs": lambda c: told_anew(c, epochs=1),
+    "negative epochs": lambda c: told_anew(c, epochs=-1),
+    "text for epochs": lambda c: told_anew(c, epochs="two"),
+    "seconds": lambda c: told_anew(c, seconds=1e9),
+    "renamed": lambda c: renamed(c, BIAS, "optimizer.1.other"),
+    "renamed weights": lambda c: renamed(c, "random.cpu", "random.gpu"),
+    "swapped": lambda c: swapped(c, "model.features.1.bias", "model.features.1.weight"),
+}
+
+
+def pass_over(file, content, whole):
+    """Train beside a file, which is to be named in one line and to change nothing."""
     file.write_bytes(content)
-    alone, beside = make("small-cnn"), make("small-cnn")
-    train(alone, RECIPES[0])
-    train(beside, RECIPES[0], Checkpoint(file, 1e9))
-    assert fingerprint(alone) == fingerprint(beside)
+    beside = make("small-cnn")
+    with pytest.warns(SlowPathWarning, match="damaged") as caught:
+        result = train(beside, RECIPES[0], Checkpoint(file, 1e9))
+    (warning,) = caught
+    assert str(file) in str(warning.message)
+    assert "\n" not in str(warning.message)
+    assert fingerprint(beside) == whole
+    assert result.seconds < 1e8
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_state_is_named_and_costs_time_and_nothing_else(tmp_path, begun, damage):
+    content, whole = begun
+    pass_over(tmp_path / "training.safetensors", DAMAGES[damage](content), whole)
+
+
+def test_a_flipped_bit_anywhere_is_noticed(tmp_path, begun):
+    content, whole = begun
+    file = tmp_path / "training.safetensors"
+    header = 8 + int.from_bytes(content[:8], "little")
+    step = max(1, (len(content) - header) // 60)
+    noticed = 0
+    for place in (*range(0, header, 7), *range(header, len(content), step), len(content) - 1):
+        file.write_bytes(flipped(content, place))
+        try:
+            tensors, about = read_tensors(file)
+        except DataError:
+            noticed += 1
+            continue
+        # A bit of the header that means nothing, such as that of a space.
+        before, said = read_tensors_of(content, tmp_path)
+        assert about == said
+        assert tensors.keys() == before.keys()
+        assert all(torch.equal(tensors[name], before[name]) for name in before)
+    assert noticed > 100
+    pass_over(file, flipped(content, len(content) - 5), whole)
+
+
+def read_tensors_of(content, folder):
+    whole = folder / "whole.safetensors"
+    whole.write_bytes(content)
+    return read_tensors(whole)
 
 
 def test_short_trainings_write_nothing(tmp_path):

@@ -14,32 +14,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from steepest.datasets import ImageSet
 from steepest.datasets.identity import TEST_CONTENT, identify
-from steepest.errors import InputError, SlowPathWarning, SteepestError
+from steepest.errors import DataError, InputError, SlowPathWarning
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.own_modules import code_of
 from steepest.experiment.record import Cost
-from steepest.files import write_atomically
 from steepest.models.fingerprint import fingerprint
 from steepest.pool import Pool
 from steepest.tables import from_table, to_table
-
-_ABOUT = "steepest"
-_UNREADABLE = (
-    OSError,
-    KeyError,
-    TypeError,
-    ValueError,
-    SteepestError,
-    safetensors.SafetensorError,
-)
+from steepest.tensor_file import read_tensors, write_tensors
 
 
 class SharedCycle:
@@ -63,15 +51,16 @@ class SharedCycle:
             What the training cost where it was made; None if it has to be made here, and then
             the model is as it was.
         """
+        # It saves time and nothing else: without it the cycle is trained here.
         try:
-            with safetensors.safe_open(self.path, framework="pt") as file:
-                about = json.loads((file.metadata() or {})[_ABOUT])
-                if about["key"] != self._key:
-                    return None
-                cost = from_table(Cost, about["cost"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except _UNREADABLE:
-            return None  # It saves time and nothing else: without it the cycle is trained here.
+            found = read_tensors(self.path)
+        except DataError as error:
+            warnings.warn(f"the cycle is trained anew: {error}", SlowPathWarning, stacklevel=2)
+            return None
+        if found is None or found[1]["key"] != self._key:
+            return None
+        tensors, about = found
+        cost = from_table(Cost, about["cost"])
         before = {name: value.clone() for name, value in model.state_dict().items()}
         try:
             model.load_state_dict(tensors)
@@ -89,14 +78,9 @@ class SharedCycle:
         state = model.state_dict()
         if not all(isinstance(value, Tensor) for value in state.values()):
             return  # Not to be written down in full, so not to be shared.
-        tensors = {
-            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-            for name, value in state.items()
-        }
         about = {"key": self._key, "model": fingerprint(model), "cost": to_table(cost)}
-        written = safetensors.torch.save(tensors, metadata={_ABOUT: json.dumps(about)})
         try:
-            write_atomically(self.path, written)
+            write_tensors(self.path, state, about)
         except InputError as error:
             warnings.warn(f"the cycle is not shared: {error}", SlowPathWarning, stacklevel=2)
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from pathlib import Path
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import InputError, SlowPathWarning
-from steepest.files import write_atomically
+from steepest.errors import DataError, InputError, SlowPathWarning
+from steepest.tensor_file import read_tensors, write_tensors
 
 _SECONDS = 60.0
 
@@ -57,14 +54,10 @@ class Checkpoint:
                     tensors[f"optimizer.{number}.{name}"] = value
         for name, value in _random_states(model).items():
             tensors[f"random.{name}"] = value
-        plain = {
-            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-            for name, value in tensors.items()
-        }
-        about = {"steepest": json.dumps({"epochs": epochs, "seconds": seconds, "key": key})}
+        about = {"epochs": epochs, "seconds": seconds, "key": key}
         self._written = time.monotonic()
         try:
-            write_atomically(self.path, safetensors.torch.save(plain, metadata=about))
+            write_tensors(self.path, tensors, about)
         except InputError as error:
             warnings.warn(f"the training goes on without: {error}", SlowPathWarning, stacklevel=3)
 
@@ -92,15 +85,15 @@ class Checkpoint:
 
 def _read(path: Path, key: str) -> tuple[int, float, dict[str, Tensor]] | None:
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {})["steepest"])
-            if about["key"] != key:
-                return None
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return int(about["epochs"]), float(about["seconds"]), tensors
-    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError):
-        # A checkpoint saves time and nothing else: without it the training begins anew.
+        found = read_tensors(path)
+    except DataError as error:
+        # A checkpoint saves time and nothing else.
+        warnings.warn(f"the training begins anew: {error}", SlowPathWarning, stacklevel=4)
         return None
+    if found is None:
+        return None
+    tensors, about = found
+    return (about["epochs"], about["seconds"], tensors) if about["key"] == key else None
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
