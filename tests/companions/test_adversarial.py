@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from steepest.companions import adversarial
 from steepest.companions.adversarial import Networks, Plan, Sides, train_adversarially
 from steepest.companions.discriminator import Discriminator, make_perceptron
 from steepest.companions.game import Game
@@ -93,6 +94,19 @@ def test_classes_go_with_their_images_unless_the_published_fault_is_wanted():
     other = train(networks(classes=3), sides(targets=same, stale_targets=True), game)
     assert sound != stale
     assert one == other
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_stale_targets_are_those_of_the_same_iteration(stale):
+    given = sides(targets=torch.arange(8), stale_targets=stale)
+    plan = Plan(iterations=4, batch_size=4, generator_steps=2)
+    table = adversarial._Table(given, plan, 0, torch.device("cpu"), torch.contiguous_format)
+    given.labelled.asked.clear()
+    for iteration in range(4):
+        table.deal(iteration)
+        first, second = given.labelled.asked[-2:]
+        assert table.targets[0].tolist() == first
+        assert table.targets[1].tolist() == (first if stale else second)
 
 
 def test_pools_are_normalised_together_unless_the_published_way_is_wanted():

@@ -31,6 +31,12 @@ def test_reversed_predictions_cost_the_margin_and_their_gaps():
     assert ranking_loss(-losses, losses) == ((1 + 3) + (1 + 1)) / 2
 
 
+def test_the_first_is_paired_with_the_last():
+    predicted, losses = torch.tensor([0.0, 0.25, 0.5, 8.0]), torch.arange(4.0)
+    # Of the pairs (0, 3) and (1, 2) the second has a gap of a quarter, where 1 is wanted.
+    assert ranking_loss(predicted, losses) == (0 + 0.75) / 2
+
+
 def test_equal_losses_count_as_if_the_second_were_larger():
     assert ranking_loss(torch.tensor([1.0, 0.0]), torch.tensor([2.0, 2.0])) == 2
     assert ranking_loss(torch.tensor([0.0, 1.0]), torch.tensor([2.0, 2.0])) == 0

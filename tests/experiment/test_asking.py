@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,16 @@ def test_what_cannot_be_asked_is_refused_before_anything_begins(tmp_path):
         with pytest.raises(InputError, match=r"without a name or without label\(ids\)"):
             Experiment(CONFIG, tmp_path / "run", data=DATA, labeller=who)
     assert not (tmp_path / "run").exists()
+
+
+def test_whoever_was_skipped_is_not_chosen_again(tmp_path):
+    asked = []
+
+    def answer(ids):
+        asked.extend(ids)
+        return Answers({i: i % 10 for i in ids[:2]}, tuple(ids[2:]))
+
+    whole = dataclasses.replace(CONFIG.loop, k=len(DATA.ids) - 4, subset=None)
+    config = dataclasses.replace(CONFIG, loop=whole)
+    Experiment(config, tmp_path / "run", data=DATA, labeller=Somebody(answer)).run()
+    assert sorted(asked) == sorted(DATA.ids)

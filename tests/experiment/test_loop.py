@@ -21,9 +21,14 @@ from steepest.errors import (
     ModelError,
     RunFolderError,
 )
+from steepest.experiment import loop
 from steepest.experiment.loop import Experiment
+from steepest.experiment.protocol import initial_ids
 from steepest.experiment.record import Cost
 from steepest.pool import Pool, State
+from steepest.seeds import derive
+from steepest.selection import random_subset
+from steepest.training import fit
 
 
 def run(tmp_path, name="run", **changes):
@@ -74,6 +79,30 @@ def test_strategies_of_a_seed_share_initial_set_and_weights(tmp_path):
     assert one.model == other.model
     assert one.metrics == other.metrics
     assert one.selected != other.selected
+
+
+def test_every_cycle_trains_with_a_seed_of_its_own(tmp_path, monkeypatch):
+    seeds = []
+
+    def noted(*args, seed, **more):
+        seeds.append(seed)
+        return fit(*args, seed=seed, **more)
+
+    monkeypatch.setattr(loop, "fit", noted)
+    run(tmp_path)
+    assert seeds == [derive(3, "training", cycle) for cycle in range(3)]
+
+
+def test_every_cycle_draws_candidates_of_its_own(tmp_path):
+    records = run(tmp_path, strategy__name="random", loop__subset=10)
+    free = list(load("digits").ids)
+    bought = initial_ids(free, 30, 3)
+    for cycle, record in enumerate(records[:-1]):
+        free = [i for i in free if i not in bought]
+        drawn = random_subset(free, 10, derive(3, "selection", cycle))
+        # All candidates are bought, so that who they were can be seen.
+        assert set(record.selected) == {free[row] for row in drawn}
+        bought = record.selected
 
 
 def test_inits_differ_after_the_first_cycle(tmp_path):

@@ -11,7 +11,7 @@ import torch
 from steepest.errors import InputError
 from steepest.selection import k_centre as greedy_module
 from steepest.selection import points as points_module
-from steepest.selection.k_centre import k_centre
+from steepest.selection.k_centre import count_outliers, k_centre
 from steepest.selection.k_centre_exact import k_centre_exact
 from steepest.selection.points import Points, nearest_to_mean
 
@@ -155,6 +155,15 @@ class TestGreedy:
     def test_a_share_of_all_is_refused(self):
         with pytest.raises(InputError, match="below 1"):
             k_centre(normal(5, 2), 1, outliers=1.0)
+
+
+@pytest.mark.parametrize(
+    ("share", "points", "count"),
+    # In floating point 0.29 of 100 and 0.57 of 100 are a little less than 29 and 57.
+    [(0.29, 100, 29), (0.57, 100, 57), (0.299, 100, 29), (0.0, 100, 0), (0.999, 2, 1), (0.4, 1, 0)],
+)
+def test_a_share_is_a_number_of_points_rounded_down(share, points, count):
+    assert count_outliers(share, points) == count
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steepest.seeds import keyed_uniform
 from steepest.selection.top_k import top_k
 
 
@@ -71,6 +72,38 @@ def test_a_long_row_of_close_neighbours_is_not_one_tie():
     values = np.linspace(1.0, 2.0, 20_001)[::-1] * 1e-2 + 3.0  # Gaps of 5e-7, each within rounding.
     best = top_k(values, range(len(values)), 100, seed=0)
     assert values[best].min() > values[0] - 1e-4
+
+
+def plainly_ranked(values, ids, seed):
+    """Rank one after another: who lies within rounding of a level's highest belongs to it."""
+    ties = keyed_uniform(seed, "ties", ids)[:, 0]
+    typical = np.sort(np.abs(values))[int(0.9 * (len(values) - 1))]
+    levels = []
+    for row in sorted(range(len(values)), key=lambda row: -values[row]):
+        highest = values[levels[-1][0]] if levels else values[row]
+        if levels and highest - values[row] <= 5e-7 * (abs(highest) + typical):
+            levels[-1].append(row)
+        else:
+            levels.append([row])
+    return [row for level in levels for row in sorted(level, key=lambda row: ties[row])]
+
+
+@given(
+    st.floats(-3, 3),
+    st.lists(st.sampled_from([0.0, 1e-7, 4e-7, 9e-7, 2e-6, 1e-3]), min_size=1, max_size=60),
+    st.integers(0, 3),
+)
+def test_the_levels_of_a_row_of_close_neighbours_begin_at_its_highest(start, steps, seed):
+    values = start - np.cumsum(steps)
+    ids = list(range(len(values)))
+    found = top_k(values, ids, len(values), seed).tolist()
+    assert found == plainly_ranked(values, ids, seed)
+
+
+def test_a_row_of_close_neighbours_is_ranked_but_for_rounding():
+    values = 1 - 4e-7 * np.arange(300)  # Two steps are within the rounding of 1e-6, three are not.
+    ranked = top_k(values, range(300), 300, seed=0)
+    assert (ranked // 3).tolist() == sorted((ranked // 3).tolist())
 
 
 def test_one_score_of_a_heavy_tail_does_not_make_the_others_equal():

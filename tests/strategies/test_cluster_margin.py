@@ -67,6 +67,15 @@ def test_clusters_with_the_fewest_members_come_first_and_give_small_margins(mode
         assert mine == [i for i in ranked if labels[i] == cluster][:2]
 
 
+@pytest.mark.parametrize(("place", "in_question"), [(2, True), (3, False)])
+def test_the_number_in_question_is_rounded_up(model, pool, place, in_question):
+    # Of 1.25 · 2 = 2.5 samples there are three, and whoever is alone in a cluster comes first.
+    alone = by_margin(model, pool, 4).ids[place]
+    support = in_clusters([int(i == alone) for i in range(80)])
+    picks = choose(model, pool, 2, support=support, threshold=1.0)
+    assert (alone in picks.ids) == in_question
+
+
 @pytest.mark.parametrize("picks", ["margin", "random"])
 def test_only_the_smallest_margins_come_into_question(model, pool, picks):
     wanted = set(by_margin(model, pool, 30).ids)

@@ -169,6 +169,10 @@ def test_options_out_of_range_are_refused(options, said):
         create("sraal", options)
 
 
+def test_the_learning_rate_falls_by_the_published_factor(model, monkeypatch):
+    assert given_to_training(model, monkeypatch)["plan"].decay == 0.85
+
+
 @pytest.mark.parametrize(
     ("iterations", "decays"), [(1, 0), (20, 19), (31, 15), (53, 26), (60, 29), (20_000, 29)]
 )

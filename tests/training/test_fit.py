@@ -104,6 +104,48 @@ def test_one_step_is_what_the_optimizer_does_by_hand():
     assert result.final_loss == pytest.approx(loss.item(), rel=1e-5)
 
 
+def train_plainly(model, recipe, optimizer, count, seed):
+    """Train with torch alone, and return the mean loss of the last epoch."""
+    images, labels = draw_images(count)
+    pixels = (images / 255 - 0.5) / 0.25
+    for epoch in range(recipe.epochs):
+        losses = []
+        order = torch.randperm(count, generator=generator(seed, "shuffle", epoch))
+        for rows in torch.split(order, recipe.batch_size):
+            each = nn.functional.cross_entropy(model(pixels[rows]), labels[rows], reduction="none")
+            optimizer.zero_grad()
+            each.mean().backward()
+            optimizer.step()
+            losses.append(each.detach())
+    return float(torch.cat(losses).mean())
+
+
+@pytest.mark.parametrize(
+    ("options", "make"),
+    [
+        ({"momentum": 0.5, "weight_decay": 0.1}, torch.optim.SGD),
+        ({"momentum": 0.7, "nesterov": True, "weight_decay": 0.0}, torch.optim.SGD),
+        ({"weight_decay": 0.1}, torch.optim.Adam),
+        ({"weight_decay": 0.0}, torch.optim.Adam),
+    ],
+)
+def test_a_training_is_that_of_torch_with_the_options_of_the_recipe(options, make):
+    name = "adam" if make is torch.optim.Adam else "sgd"
+    recipe = Recipe(
+        epochs=3, batch_size=8, lr=0.05, schedule="constant", optimizer=name,
+        augmentation="none", channels_last=False, **options,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    twin = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    twin.load_state_dict(linear.state_dict())
+    found = train(linear, recipe, seed=2)
+    wanted = train_plainly(twin, recipe, make(twin.parameters(), lr=0.05, **options), 20, seed=2)
+    assert found.final_loss == pytest.approx(wanted, rel=1e-5)
+    for p, q in zip(linear.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -172,6 +214,17 @@ def test_order_and_augmentation_do_not_depend_on_the_batch_size():
         assert torch.equal(order, seen[0][1])
     later = torch.cat([x for x, _ in data.batches(4, 2, 20, CPU)])
     assert not torch.equal(later, seen[0][0])
+
+
+def test_every_epoch_has_an_order_of_its_own():
+    images, labels = draw_images(20)[0], torch.arange(20)
+    data = LabelledImages(images, labels, (0.5,), (0.25,), AUGMENTATIONS["none"])
+    orders = {
+        tuple(int(row) for _, rows in data.batches(4, epoch, 8, CPU) for row in rows)
+        for epoch in range(5)
+    }
+    assert len(orders) == 5
+    assert all(sorted(order) == list(range(20)) for order in orders)
 
 
 @pytest.mark.parametrize(
