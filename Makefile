@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint cifar10-small clean
+.PHONY: demo test test-slow mutants lint cifar10-small clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +33,9 @@ cifar10-small: $(VENV)/.installed  ## the whole path on real CIFAR-10, on a CPU;
 
 test-slow: $(VENV)/.installed-test  ## the checks that take minutes
 	$(BIN)/pytest -m slow
+
+mutants: $(VENV)/.installed-test  ## faults put into a copy of the sources, which tests have to notice
+	$(BIN)/python tests/mutations/mutants.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
