@@ -11,6 +11,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import cast
 
 import uvicorn
 
@@ -18,7 +19,7 @@ from steepest.errors import InputError
 from steepest.labelling.project import Project
 from steepest.labelling.web.addresses import list_addresses, own_address
 from steepest.labelling.web.app import create_app
-from steepest.labelling.web.connections import Connection
+from steepest.labelling.web.connections import Connections
 from steepest.labelling.web.gate import TOKEN
 
 USUAL_PORT = 8433
@@ -72,18 +73,7 @@ def serve(
     """
     port = listener.getsockname()[1]
     gate = create_app(project, token=token, host=host, name=name, cookie=f"steepest-{port}")
-    config = uvicorn.Config(
-        gate,
-        log_level="warning",
-        access_log=False,  # an access log would hold the token
-        server_header=False,
-        http=Connection,
-        ws="none",
-        lifespan="off",  # a second Ctrl-C would break it off in the middle of its words
-        limit_concurrency=_MOST_AT_ONCE,
-        timeout_graceful_shutdown=_PATIENCE_SECONDS,
-    )
-    server = _Server(config)
+    connections = Connections(gate, _MOST_AT_ONCE)
     ending = f":{port}/?{TOKEN}="
     addresses = [f"http://{place}{ending}{token}" for place in list_addresses(host, listener)]
 
@@ -94,7 +84,7 @@ def serve(
             # Some browsers come back only when they are closed.
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
-    server.when_ready = begin
+    server = uvicorn.Server(configure(connections, begin))
     before = signal.signal(signal.SIGTERM, _end)
     log = logging.getLogger("uvicorn.error")
     log.addFilter(_is_worth_saying)
@@ -108,15 +98,35 @@ def serve(
         listener.close()
 
 
-class _Server(uvicorn.Server):
-    """A server that says when it can be reached."""
+def configure(connections: Connections, begin: Callable[[], None]) -> uvicorn.Config:
+    """Return what uvicorn is run with.
 
-    when_ready: Callable[[], None]
+    Args:
+        connections: Who answers.
+        begin: Called once, when the pages can be opened.
+    """
+    begun = False
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self.when_ready()
+    async def look_around() -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            begin()
+        connections.close_unused()
+
+    return uvicorn.Config(
+        connections,
+        log_level="warning",
+        access_log=False,  # an access log would hold the token
+        server_header=False,
+        proxy_headers=False,  # connections are told apart by their real addresses
+        http=cast(type[asyncio.Protocol], connections.connect),
+        ws="none",
+        lifespan="off",  # a second Ctrl-C would break it off in the middle of its words
+        callback_notify=look_around,
+        timeout_notify=0,  # every second, as it is looked after
+        timeout_graceful_shutdown=_PATIENCE_SECONDS,
+    )
 
 
 def _is_worth_saying(record: logging.LogRecord) -> bool:
