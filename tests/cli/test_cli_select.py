@@ -69,7 +69,9 @@ def test_the_picks_name_photos_by_their_relative_paths(done):
     assert {row["id"] for row in rows} <= set(READABLE)
     scores = [float(row["score"]) for row in rows]
     assert scores == sorted(scores, reverse=True)
-    assert {row["strategy"] for row in rows} == {"entropy-gradnorm"}
+    assert rows[0].keys() == {"rank", "id", "score"}
+    beside = json.loads((folder / "first.csv.json").read_text())
+    assert beside["strategy"] == "entropy-gradnorm"
     assert "5 of 12 samples chosen by entropy-gradnorm: first.csv" in first.out
 
 
@@ -88,7 +90,8 @@ def test_broken_photos_are_counted_and_named_in_one_warning(done):
 def test_the_same_command_gives_the_same_file(done):
     folder, _, second = done
     assert second.code == 0, second.err
-    assert (folder / "second.csv").read_bytes() == (folder / "first.csv").read_bytes()
+    for end in ("csv", "csv.json"):
+        assert (folder / f"second.{end}").read_bytes() == (folder / f"first.{end}").read_bytes()
 
 
 @pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
@@ -155,6 +158,41 @@ def test_labelled_photos_are_left_out(photos, workshop, capsys):
     following = steepest.Selection.load(workshop / "next.csv")
     assert not set(first.ids) & set(following.ids)
     assert max(following.scores) <= min(first.scores)
+
+
+@pytest.mark.parametrize("out", ["picks.csv", "picks.json"])
+@pytest.mark.parametrize("pool", ["photos", "pool.npy"])
+def test_picks_that_were_saved_can_be_left_out(photos, workshop, capsys, pool, out):
+    assert run_here(capsys, *command("--quiet", pool=pool, out=out)).code == 0
+    told = run_here(capsys, *command("--quiet", "--labelled", out, pool=pool, out="next.csv"))
+    assert told.code == 0, told.err
+    assert "5 of 7 samples" in told.out
+    first, following = (steepest.Selection.load(workshop / name) for name in (out, "next.csv"))
+    assert not set(first.ids) & set(following.ids)
+
+
+def test_a_table_of_picks_can_be_left_out_however_a_spreadsheet_saved_it(photos, workshop, capsys):
+    table = workshop / "picks.csv"
+    table.write_text(f"rank;id;score\n1;{READABLE[0]};0.5\n2;{READABLE[7]};0.25\n")
+    told = run_here(capsys, *command("--quiet", "--labelled", "picks.csv", out="next.csv"))
+    assert "5 of 10 samples" in told.out, told.err
+    table.write_text(f"rank,id,score\n1,{READABLE[0]},0.5\n2,nowhere.png,0.25\n")
+    told = run_here(capsys, *command("--quiet", "--labelled", "picks.csv", out="next.csv"))
+    assert (told.code, "line 3: 'nowhere.png' is not in the pool" in told.err) == (2, True)
+    table.write_text("[1, 2]")
+    table.rename(workshop / "picks.json")
+    told = run_here(capsys, *command("--quiet", "--labelled", "picks.json", out="next.csv"))
+    assert (told.code, "picks.json is no selection" in told.err) == (2, True)
+
+
+def test_exported_lines_can_be_left_out_once_they_are_filled_in(photos, workshop, capsys):
+    argv = command("--quiet", "--export", "jsonl", out="picks.jsonl")
+    assert run_here(capsys, *argv).code == 0
+    lines = [json.loads(line) for line in (workshop / "picks.jsonl").read_text().splitlines()]
+    lines[0]["label"], lines[1]["skip"] = 2, True
+    (workshop / "picks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = run_here(capsys, *command("--quiet", "--labelled", "picks.jsonl", out="next.csv"))
+    assert "5 of 10 samples" in told.out, told.err
 
 
 @pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,13 +61,74 @@ def test_a_seed_that_could_not_be_read_again_is_refused(seed):
         steepest.ActiveLoop(pool, fit=lambda ids, labels: model, seed=seed)
 
 
-def test_csv_has_one_row_per_sample(picks, tmp_path):
-    picks.to_csv(tmp_path / "p.csv")
+def test_csv_has_one_row_per_sample_and_its_settings_beside_it(picks, tmp_path):
+    picks.save(tmp_path / "p.csv")
     with (tmp_path / "p.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["rank"] for row in rows] == ["1", "2", "3"]
-    assert [row["id"] for row in rows] == [str(i) for i in picks.ids]
-    assert json.loads(rows[0]["details"])["candidates"] == 9
+        rows = list(csv.reader(file))
+    assert rows[0] == ["rank", "id", "score"]
+    assert rows[1:] == [
+        [str(rank), str(name), repr(score)]
+        for rank, name, score in zip(picks.ranks, picks.ids, picks.scores, strict=True)
+    ]
+    beside = json.loads((tmp_path / "p.csv.json").read_text())
+    assert {name: beside[name] for name in ("strategy", "options", "seed", "model")} == {
+        "strategy": "entropy-gradnorm",
+        "options": {"norm": "tensor-sum"},
+        "seed": 5,
+        "model": "abc",
+    }
+    assert (beside["candidates"], beside["steepest"]) == (9, steepest.__version__)
+    assert beside["regime"]["entropy_ratio"] == 0.25
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.csv", "p.csv.json"]
+
+
+def test_a_table_without_its_settings_or_with_those_of_another_is_refused(picks, tmp_path):
+    load, table, beside = steepest.Selection.load, tmp_path / "p.csv", tmp_path / "p.csv.json"
+    picks.save(table)
+    told, lines = beside.read_text(), table.read_text()
+    table.write_text(lines.replace("1e-300", "2e-300"))
+    with pytest.raises(InputError, match=r"p\.csv is not what p\.csv\.json was written with"):
+        load(table)
+    replace(picks, ids=picks.ids[:2], scores=picks.scores[:2]).save(table)
+    beside.write_text(told)
+    with pytest.raises(InputError, match=r"p\.csv is not what p\.csv\.json was written with"):
+        load(table)
+    beside.unlink()
+    with pytest.raises(InputError, match=r"p\.csv\.json is missing, which holds the settings of"):
+        load(table)
+    picks.save(table)
+    for damaged in ("[]", "{", "{}", told.replace('"count"', '"number"')):
+        beside.write_text(damaged)
+        with pytest.raises(InputError, match=r"p\.csv is no selection"):
+            load(table)
+
+
+def test_a_selection_is_shown_in_one_short_line():
+    ids = tuple(f"scan-{i:03d}" for i in range(500))
+    picks = steepest.Selection(ids, tuple(1 / (i + 3) for i in range(500)), "margin", candidates=9)
+    assert (
+        repr(picks)
+        == str(picks)
+        == (
+            "<Selection: 500 of 9 samples by margin: 'scan-000' (0.333), 'scan-001' (0.25), "
+            "'scan-002' (0.2), …>"
+        )
+    )
+    far = "photos/" * 30 + "a.png"
+    two = steepest.Selection((7, far), (float("nan"), 1e-12), "random", candidates=1)
+    assert repr(two).startswith("<Selection: 2 of 1 sample by random: 7, '…")
+    assert repr(two).endswith("photos/a.png' (1e-12)>")
+    assert len(repr(two)) < 120
+
+
+def test_scores_are_shown_in_one_short_line():
+    scores = steepest.score(nn.Linear(2, 3), torch.zeros(9000, 2), "entropy", progress=False)
+    assert repr(scores).startswith("<Scores: 9000 samples by entropy: ")
+    assert len(repr(scores)) < 70
+    part = steepest.score(
+        nn.Linear(2, 3), torch.zeros(9, 2), "random", shard="2/3", batch_size=3, progress=False
+    )
+    assert repr(part).startswith("<Scores: 3 samples of shard 2/3 by random: ")
 
 
 def test_what_is_no_selection_is_refused(tmp_path):

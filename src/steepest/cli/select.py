@@ -30,11 +30,13 @@ from steepest.cli.select_support import add_support_arguments, read_labelled, re
 from steepest.errors import InputError
 from steepest.files import check_writable
 from steepest.gradnorm.precision import Precision
-from steepest.labelling.exchange.export import SUFFIXES, check_export
+from steepest.labelling.exchange.export import SUFFIXES as EXPORTED
+from steepest.labelling.exchange.export import check_export
 from steepest.labelling.exchange.rounds import Round
 from steepest.own_code import own_failures_told
 from steepest.pool import Pool
 from steepest.scoring import Selection, select
+from steepest.scoring.selection_file import SUFFIXES, sidecar_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--export",
-        choices=tuple(SUFFIXES),
+        choices=tuple(EXPORTED),
         help="write --out for the people who label: a table or lines to fill in, or tasks",
     )
     add_loop_arguments(parser)
@@ -179,6 +181,8 @@ def _check_out(arguments: argparse.Namespace) -> None:
         pass
     elif kind is not None:
         check_export(kind, out)
-    elif out.suffix not in (".csv", ".json"):
+    elif out.suffix not in SUFFIXES:
         raise InputError(f"--out {out}: picks are saved as .csv or .json")
+    elif out.suffix == ".csv":
+        check_writable(sidecar_of(out))
     check_writable(out)

@@ -11,9 +11,12 @@ from typing import Any
 from torch import nn
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.csv_file import is_sheet, read_csv
+from steepest.labelling.exchange.csv_file import is_sheet, is_table_of_ids, read_csv, read_ids
+from steepest.labelling.exchange.export import SUFFIXES
+from steepest.labelling.exchange.jsonl_file import read_jsonl
 from steepest.labelling.exchange.vocabulary import CLASSIFICATION, Vocabulary
 from steepest.pool import Pool
+from steepest.scoring import Selection
 from steepest.strategies.support import Support
 
 _HEADER = ("id", "label")
@@ -25,9 +28,9 @@ def add_support_arguments(parser: argparse.ArgumentParser) -> None:
         "--labelled",
         type=Path,
         metavar="FILE",
-        help="samples that are labelled already, to leave out: one id per line, or id,label; some "
-        "strategies learn from labels, which are then numbers of classes, or names that "
-        "--class-names or a loop knows",
+        help="samples that are labelled already, to leave out: one id per line, or id,label, or "
+        "a file that --out wrote; some strategies learn from labels, which are then numbers of "
+        "classes, or names that --class-names or a loop knows",
     )
     parser.add_argument(
         "--member",
@@ -78,7 +81,8 @@ def read_labelled(
 
     Args:
         path: One id per line, or ``id,label``; a first line that says so is passed over. Or a
-            table with these and other columns, as ``steepest ingest`` takes it.
+            table with these and other columns, as ``steepest ingest`` takes it, or picks that
+            were saved.
         ids: The names of the pool's samples; None if they go by their index.
         names: The classes' names in the model's order; none if they are not known.
         learnt_from: Whether somebody wants the classes; if not, names may be unknown.
@@ -107,11 +111,21 @@ def read_labelled(
 
 def _rows(path: Path, known: Collection[str]) -> Iterator[tuple[str, str, str, str | None]]:
     """Yield where a row stands, what it says as a whole, its id and its class, if it has one."""
+    if path.suffix == ".json":
+        for rank, name in enumerate(Selection.load(path).ids, start=1):
+            yield f"rank {rank}", str(name), str(name), None
+        return
     lines = _lines(path)
-    if is_sheet(path) and _split(lines[0]) != _HEADER:
-        # A table as `steepest ingest` takes it; rows that nobody has filled in are not labelled.
-        for row in filter(lambda row: row.answered, read_csv(path)):
-            yield row.where, str(row.id), str(row.id), str(row.label).strip() or None
+    if lines[0].strip() not in known and is_table_of_ids(path):
+        for row in read_ids(path):
+            yield row.where, str(row.id), str(row.id), None
+        return
+    is_lines = path.suffix == SUFFIXES["jsonl"]
+    if is_lines or (is_sheet(path) and _split(lines[0]) != _HEADER):
+        # As `steepest ingest` takes it; rows that nobody has filled in are not labelled.
+        for row in filter(lambda row: row.answered, (read_jsonl if is_lines else read_csv)(path)):
+            label = None if row.empty else str(row.label).strip()
+            yield row.where, str(row.id), str(row.id), label
         return
     for number, line in enumerate(lines, start=1):
         name, label = _split(line)

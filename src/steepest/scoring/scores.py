@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.scoring.regime import Regime, diagnose, warn_of_inversion
 from steepest.scoring.score_file import read_scores, write_scores
@@ -24,7 +25,7 @@ _ALIKE = ("strategy", "options", "seed", "model", "classes")
 """What all shards of a pool have in common."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scores:
     """One finite score per sample; higher = label first.
 
@@ -56,6 +57,12 @@ class Scores:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        part = "" if self.shard.count == 1 else f" of shard {self.shard}"
+        scored = f"{counted(len(self), 'sample')}{part} by {self.strategy}"
+        span = f": {self.values.min():.3g} to {self.values.max():.3g}" if len(self) else ""
+        return f"<Scores: {scored}{span}>"
 
     def select(self, k: int) -> Selection:
         """Choose the k highest scores, as ``steepest.select`` does of the same pool.

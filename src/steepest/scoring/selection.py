@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from steepest.counted import counted
 from steepest.errors import InputError
-from steepest.files import write_atomically
-from steepest.parsing import parse_json
 from steepest.scoring.regime import Regime
+from steepest.scoring.selection_file import read_table, write_table
 from steepest.seeds import SampleId
 from steepest.tables import from_table, to_table
 
-_COLUMNS = ["rank", "id", "score", "strategy", "seed", "model", "details"]
+_SHOWN = 3
+_LETTERS = 40
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selection:
     """k chosen samples, best first.
 
@@ -46,22 +46,30 @@ class Selection:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        chosen = f"{len(self)} of {counted(self.candidates, 'sample')} by {self.strategy}"
+        first = [
+            _shorten(name) if math.isnan(score) else f"{_shorten(name)} ({score:.3g})"
+            for name, score in zip(self.ids[:_SHOWN], self.scores, strict=False)
+        ]
+        more = ", …" if len(self) > _SHOWN else ""
+        return f"<Selection: {chosen}: {', '.join(first)}{more}>"
+
     @property
     def ranks(self) -> tuple[int, ...]:
         """Ranks [k]: 1 is the most wanted."""
         return tuple(range(1, len(self.ids) + 1))
 
-    def to_json(self, path: Path | str) -> None:
-        """Write everything as one JSON object."""
-        write_atomically(Path(path), json.dumps(to_table(self), indent=1) + "\n")
-
-    def to_csv(self, path: Path | str) -> None:
-        """Write one row per sample; what holds for all is a JSON text in the first row."""
-        write_atomically(Path(path), self._csv_text())
-
     def save(self, path: Path | str) -> None:
-        """Write CSV or JSON, whichever the file's name says."""
-        {".csv": self.to_csv, ".json": self.to_json}[_suffix(Path(path))](path)
+        """Write CSV or JSON, whichever the file's name says.
+
+        A table ``picks.csv`` has a row per sample, and ``picks.csv.json`` beside it what holds for
+        all of them.
+
+        Raises:
+            InputError: If it has another name, or cannot be written there.
+        """
+        write_table(Path(path), to_table(self))
 
     @classmethod
     def load(cls, path: Path | str) -> Selection:
@@ -70,57 +78,15 @@ class Selection:
         Raises:
             InputError: If the file is not such a file.
         """
-        path = Path(path)
-        read = {".csv": _read_csv, ".json": _read_json}[_suffix(path)]
+        table = read_table(Path(path))
         try:
-            return from_table(cls, read(path))
-        except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+            return from_table(cls, table)
+        except (ValueError, TypeError) as error:
             raise InputError(f"{path} is no selection saved by steepest ({error})") from error
 
-    def _csv_text(self) -> str:
-        import io
 
-        table = to_table(self)
-        details = {name: table[name] for name in ("options", "regime", "candidates")}
-        kinds = ["str" if isinstance(name, str) else "int" for name in self.ids]
-        details["id_type"] = kinds if len(set(kinds)) > 1 else (kinds or ["int"])[0]
-        text = io.StringIO()
-        # Python's csv leaves a lone carriage return bare, and reads it as the end of a row.
-        broken = any(isinstance(name, str) and "\r" in name for name in self.ids)
-        rows = csv.writer(
-            text, lineterminator="\n", quoting=csv.QUOTE_ALL if broken else csv.QUOTE_MINIMAL
-        )
-        rows.writerow(_COLUMNS)
-        for rank, (name, value) in enumerate(zip(self.ids, self.scores, strict=True), start=1):
-            shared = [self.strategy, self.seed, self.model]
-            rows.writerow(
-                [rank, name, repr(value), *shared, json.dumps(details) if rank == 1 else ""]
-            )
-        return text.getvalue()
-
-
-def _suffix(path: Path) -> str:
-    if path.suffix not in (".csv", ".json"):
-        raise InputError(f"{path}: a selection is saved as .csv or .json")
-    return path.suffix
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    table: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
-    return table
-
-
-def _read_csv(path: Path) -> dict[str, Any]:
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    details = parse_json(rows[0]["details"])
-    told, kinds = details.pop("id_type"), {"int": int, "str": str}
-    as_ids = [kinds[kind] for kind in ([told] * len(rows) if isinstance(told, str) else told)]
-    return {
-        "ids": [as_id(row["id"]) for as_id, row in zip(as_ids, rows, strict=True)],
-        "scores": [float(row["score"]) for row in rows],
-        "strategy": rows[0]["strategy"],
-        "seed": int(rows[0]["seed"]),
-        "model": rows[0]["model"],
-        **details,
-    }
+def _shorten(name: SampleId) -> str:
+    """Return an id as it is written in code, or the end of one that is long."""
+    if isinstance(name, str) and len(name) > _LETTERS:
+        return f"'…{repr(name[-_LETTERS:])[1:]}"
+    return repr(name)

@@ -17,16 +17,37 @@ from steepest.pool import Pool
 from steepest.scoring.selection import Selection
 
 _SEPARATORS = (",", ";", "\t")
+_ID_COLUMN = frozenset({"id"})
 _LABEL_COLUMNS = frozenset({"label", "labels"})
 
 
 def read_csv(path: Path) -> Iterator[Row]:
     """Read a table with a header; columns other than ours are passed over.
 
-    Commas, semicolons and tabs separate cells, as spreadsheets of various countries write them.
+    Raises:
+        InputError: With the line's number, if a row is malformed.
+    """
+    for where, named in _named_cells(path, (_ID_COLUMN, _LABEL_COLUMNS)):
+        label = next(named[name] for name in named if name in _LABEL_COLUMNS)
+        yield Row(where, named["id"], label, skip_reason(named.get("skip", "")))
+
+
+def read_ids(path: Path) -> Iterator[Row]:
+    """Read who is named in a table without labels, such as picks that were saved.
 
     Raises:
         InputError: With the line's number, if a row is malformed.
+    """
+    for where, named in _named_cells(path, (_ID_COLUMN,)):
+        yield Row(where, named["id"], None)
+
+
+def _named_cells(
+    path: Path, needed: Sequence[frozenset[str]]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place of each row and its cells by column.
+
+    Commas, semicolons and tabs separate cells, as spreadsheets of various countries write them.
     """
     # Not by lines: a quoted cell may hold line ends.
     text = read_text(path)
@@ -45,7 +66,7 @@ def read_csv(path: Path) -> Iterator[Row]:
         if not any(cell.strip() for cell in cells):
             continue
         if header is None:
-            header = _check_header(cells, path)
+            header = _check_header(cells, path, needed)
         elif len(cells) != len(header):
             quoted = f"; put names with {separator!r} in them in quotes"
             raise InputError(
@@ -53,21 +74,29 @@ def read_csv(path: Path) -> Iterator[Row]:
                 f"{len(header)}{quoted if len(cells) > len(header) else ''}"
             )
         else:
-            named = dict(zip(header, cells, strict=True))
-            reason = skip_reason(named.get("skip", ""))
-            label = next(named[name] for name in header if name in _LABEL_COLUMNS)
-            yield Row(f"line {line}", named["id"], label, reason)
+            yield f"line {line}", dict(zip(header, cells, strict=True))
 
 
 def is_sheet(path: Path) -> bool:
     """Return whether a file is a table for labels, filled in or not."""
+    header = _column_names(path)
+    return header >= _ID_COLUMN and bool(header & _LABEL_COLUMNS)
+
+
+def is_table_of_ids(path: Path) -> bool:
+    """Return whether a file is a table of samples without a column for labels."""
+    header = _column_names(path)
+    return header >= _ID_COLUMN and not header & _LABEL_COLUMNS
+
+
+def _column_names(path: Path) -> frozenset[str]:
+    """Return what the first line of a file would call its columns."""
     try:
         first = read_text(path).split("\n", 1)[0]
     except InputError:
-        return False
+        return frozenset()
     separator = max(_SEPARATORS, key=first.count)
-    header = {cell.strip().strip('"').lower() for cell in first.split(separator)}
-    return "id" in header and bool(header & _LABEL_COLUMNS)
+    return frozenset(cell.strip().strip('"').lower() for cell in first.split(separator))
 
 
 def sheet(picks: Selection) -> str:
@@ -98,11 +127,12 @@ def _table(rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def _check_header(cells: list[str], path: Path) -> list[str]:
+def _check_header(cells: list[str], path: Path, needed: Sequence[frozenset[str]]) -> list[str]:
     header = [cell.strip().lower() for cell in cells]
-    for name, known in (("id", {"id"}), ("label", _LABEL_COLUMNS)):
+    for known in needed:
         if sum(cell in known for cell in header) != 1:
             raise InputError(
-                f"{path}, line 1: needs one column named {name!r}; begin with the line id,label"
+                f"{path}, line 1: needs one column named {min(known)!r}; begin with the line "
+                "id,label"
             )
     return header
