@@ -208,6 +208,9 @@ def test_a_model_that_depends_on_its_mode_is_not_taken_for_itself():
     adapted, _ = with_stand_ins(model)
     with pytest.raises(NotImplementedError, match="something else"):
         check_same_function(model, adapted, torch.ones(2, 3))
+    adapted.weight.data.fill_(torch.nan)
+    with pytest.raises(NotImplementedError, match="something else"):
+        check_same_function(model, adapted, torch.ones(2, 3))
 
 
 def test_a_norm_layer_without_statistics_has_no_stand_in():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import sys
 
 import mrcfile
@@ -176,9 +177,11 @@ def test_maps_that_cannot_be_used_are_named(tmp_path):
     write_mrc(path, np.ones((8, 8), np.float32))
     with pytest.raises(DataError, match=r"a\.mrc: not one three-dimensional map"):
         read_mrc(path)
-    write_mrc(path, np.ones((8, 8, 8), np.float32), voxel=0.0)
-    with pytest.raises(DataError, match="must be cubes of a known side"):
-        read_mrc(path)
+    unknown = (0.0, math.inf, (5.0, math.nan, 5.0), (math.nan, 5.0, 5.0), (5.0, 5.0, 6.0))
+    for voxel in unknown:
+        write_mrc(path, np.ones((8, 8, 8), np.float32), voxel=voxel)
+        with pytest.raises(DataError, match="must be cubes of a known side"):
+            read_mrc(path)
     write_mrc(path, np.ones((40, 40, 40), np.float32), voxel=20.0)
     with pytest.raises(DataError, match="outside a box of 320"):
         read_mrc(path)

@@ -94,6 +94,11 @@ def test_a_damping_without_an_inverse_is_refused(scene):
     assert singular.residual(0.0) == math.inf
     with pytest.raises(InputError, match="no inverse: use more damping"):
         singular.solve(0.0)
+    endless = dataclasses.replace(
+        space, small=torch.diag(torch.tensor([math.inf, 1, 2, 3]).double())
+    )
+    with pytest.raises(InputError, match="no inverse: use more damping"):
+        endless.solve(0.1)
     with pytest.raises(InputError, match="at least 0"):
         space.solve(-1.0)
     with pytest.raises(InputError, match="between 0 and 1"):

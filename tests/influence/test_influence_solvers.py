@@ -32,6 +32,7 @@ from steepest.influence import (
     summed_gradient,
     vectors,
 )
+from steepest.influence.dense import solve_matrix
 
 QUIET = {"progress": False}
 
@@ -246,3 +247,9 @@ def test_a_solution_says_what_it_was_computed_without():
     found = solve_cg(curvature, v, damping=0.1, **QUIET)
     assert found.excluded == ("0.bias", "2.bias")
     assert "double backward" in found.note
+
+
+def test_a_matrix_of_no_numbers_has_no_inverse():
+    matrix = torch.diag(torch.tensor([torch.inf, 1.0, 2.0], dtype=torch.float64))
+    with pytest.raises(InputError, match="no inverse"):
+        solve_matrix(matrix, torch.ones(3, dtype=torch.float64), 0.1)

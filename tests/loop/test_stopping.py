@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from loop_parts import Teacher, Trainer, make_points
 
@@ -67,5 +69,7 @@ def test_what_is_not_measured_cannot_stop_a_loop():
     for criterion in (Flat, Reached):
         with pytest.raises(InputError, match="rounds must be at least 1"):
             criterion(0.1, rounds=0)
+        with pytest.raises(InputError, match="is nan, which no metric can be compared with"):
+            criterion(math.nan)
     with pytest.raises(InputError, match="until must be a function"):
         loop_of(0.5).run(3, 4, until=0.9)

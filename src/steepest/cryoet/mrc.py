@@ -88,7 +88,7 @@ def _read(path: Path) -> tuple[npt.NDArray[np.float64], float]:
         raise DataError(f"{path}: not a readable MRC file ({first_line(error)})") from error
     if data.ndim != 3 or sorted(order) != [1, 2, 3]:
         raise DataError(f"{path}: not one three-dimensional map")
-    if not sides[0] > 0 or max(sides) > 1.001 * min(sides):
+    if not all(0 < side <= 1.001 * min(sides) < math.inf for side in sides):
         raise DataError(f"{path}: voxels of {sides} Å; they must be cubes of a known side")
     # Axis numbers are 1 for x to 3 for z; sorting them from z down puts the array in our order.
     return np.transpose(data, np.argsort([-axis for axis in order])), sides[0]

@@ -39,6 +39,30 @@ def allowed(least: float, coarseness: float) -> float:
     return max(least, min(_MOST, _STEPS * coarseness))
 
 
+def largest(tensor: Tensor) -> Tensor:
+    """Return the largest size of a tensor's finite numbers, as a scalar that is not quite 0."""
+    sizes = tensor.abs()
+    sizes = sizes.where(torch.isfinite(sizes), 0)
+    return sizes.max().clamp_min(1e-6) if sizes.numel() else sizes.new_tensor(1e-6)
+
+
+def differ(one: Tensor, other: Tensor, within: Tensor | float) -> Tensor:
+    """Say where two computations of the same are further apart than rounding explains.
+
+    A difference that is NaN is not small: infinity is near to itself alone, and so is NaN.
+
+    Args:
+        one: [...].
+        other: [...].
+        within: How far apart they may be.
+
+    Returns:
+        [...], of bools.
+    """
+    near = ((one - other).abs() <= within) & torch.isfinite(one) & torch.isfinite(other)
+    return ~(near | (one == other) | (one.isnan() & other.isnan()))
+
+
 class Coarseness(TorchFunctionMode):
     """Sees in what precision a model computes, whatever its weights are in: it may cast.
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from steepest.gradnorm.layout import Layout
-from steepest.gradnorm.rounding import allowed
+from steepest.gradnorm.rounding import allowed, differ, largest
 from steepest.gradnorm.steps import Step, settle
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
@@ -55,7 +55,9 @@ class Rows:
             other = found[number].first(self.weighted[use][number], samples)
             expected = rows * self.weights.square().to(rows.device)
             off = (other.flatten(1).double().square().sum(1) - expected).abs()
-            worst = max(worst, float((off / (expected + 1e-300)).max()))
+            # Python's ``max`` would pass over NaN.
+            share = (off / (expected + 1e-300)).nan_to_num(torch.inf)
+            worst = max(worst, float(share.max()))
         return worst
 
 
@@ -114,8 +116,7 @@ def _runs_again(use: Use, rounding: float) -> bool:
                 part = layout.one(whole, sample, use.samples)
                 if part.shape != alone.shape:
                     return False
-                scale = part.abs().max().clamp_min(1e-6)
-                if bool(((part - alone).abs() > rounding * scale).any()):
+                if bool(differ(part, alone, rounding * largest(part)).any()):
                     return False
     except (RuntimeError, TypeError, ValueError, IndexError):
         return False

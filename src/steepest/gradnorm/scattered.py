@@ -21,7 +21,7 @@ from steepest.gradnorm.components import Squares
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.precision import computing_in
-from steepest.gradnorm.rounding import allowed
+from steepest.gradnorm.rounding import allowed, differ, largest
 from steepest.gradnorm.row_meter import RowMeter
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Plan
@@ -162,8 +162,8 @@ def _check_company(
                 turned = _said(engine.restored_call(batches.take(inputs, rows)), [])
                 pairs += zip(before[len(values) :], (t.flip(0) for t in turned), strict=True)
         for whole, part in pairs:
-            scale = allowed(1e-3, plan.coarseness) * whole.abs().max().clamp_min(1e-6)
-            odd[here] |= ~((whole[here] - part).abs() <= scale).all(1)
+            within = allowed(1e-3, plan.coarseness) * largest(whole)
+            odd[here] |= differ(whole[here], part, within).any(1)
     if bool(odd.any()):
         raise _CompanyError(mixed=int(odd.sum()) * _MANY > total)
 

@@ -17,7 +17,7 @@ from steepest.gradnorm.components import Squares
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
 from steepest.gradnorm.losses import RowLosses
-from steepest.gradnorm.rounding import allowed
+from steepest.gradnorm.rounding import allowed, differ
 from steepest.gradnorm.scattered import add_by_row
 from steepest.gradnorm.steps import Plan
 
@@ -116,9 +116,10 @@ def _disagreeing(
             continue
         # Who gets no gradient at all is missing.
         zero = torch.zeros_like(next(iter((truth or mine).values())))
-        size = torch.stack([zero, *truth.values()]).sum(0).sqrt()
+        known = [squares.where(torch.isfinite(squares), zero) for squares in truth.values()]
+        size = torch.stack([zero, *known]).sum(0).sqrt()
         for parameter in either:
             got, exact = (squares.get(parameter, zero).sqrt() for squares in (mine, truth))
-            if bool(((got - exact).abs() > rounding * (exact + _NEGLIGIBLE * size)).any()):
+            if bool(differ(got, exact, rounding * (exact + _NEGLIGIBLE * size)).any()):
                 wrong.add(parameter)
     return wrong

@@ -91,7 +91,7 @@ def solve_matrix(matrix: Tensor, wanted: Tensor, damping: float) -> tuple[Tensor
     """
     damped = matrix + damping * torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     values, directions = torch.linalg.eigh(damped)
-    if float(values.abs().min()) <= 1e-14 * float(values.abs().max()):
+    if not float(values.abs().min()) > 1e-14 * float(values.abs().max()):
         raise InputError("the curvature has no inverse: use weight decay, or damping above 0")
     found = directions @ ((directions.T @ wanted) / values)
     length = float(wanted.norm())

@@ -96,7 +96,7 @@ class KrylovSpace:
         """Return (T + λI)⁻¹ e₁ [M], the solution for a v of length 1."""
         damped = self.small + damping * torch.eye(len(self.small), dtype=torch.float64)
         values, turn = torch.linalg.eigh(damped)
-        if float(values.abs().min()) <= _SINGULAR * float(values.abs().max()):
+        if not float(values.abs().min()) > _SINGULAR * float(values.abs().max()):
             raise InputError(f"C + {damping} · I has no inverse: use more damping")
         found: Tensor = turn @ (turn[0] / values)
         return found

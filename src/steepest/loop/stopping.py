@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ class Reached:
 
     def __post_init__(self) -> None:
         _check_rounds(self.rounds)
+        _check_number("value", self.value)
 
     def __call__(self, records: Sequence[Round]) -> bool:
         """Say whether it has."""
@@ -51,6 +53,7 @@ class Flat:
 
     def __post_init__(self) -> None:
         _check_rounds(self.rounds)
+        _check_number("gain", self.gain)
 
     def __call__(self, records: Sequence[Round]) -> bool:
         """Say whether it did."""
@@ -67,6 +70,11 @@ def is_enough(records: Sequence[Round], until: Until | None) -> bool:
 def _check_rounds(rounds: int) -> None:
     if rounds < 1:
         raise InputError(f"rounds must be at least 1, not {rounds}")
+
+
+def _check_number(name: str, value: float) -> None:
+    if math.isnan(value):
+        raise InputError(f"{name} is {value}, which no metric can be compared with")
 
 
 def _values(records: Sequence[Round], metric: str) -> list[float]:
