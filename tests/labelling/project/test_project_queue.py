@@ -67,7 +67,7 @@ def test_asking_renews_a_lease(photos):
     with open_project(photos, clock=clock, lease_seconds=60.0) as project:
         project.queue.next("ann", 12)
         clock.now += 50.0
-        assert project.queue.next("ann")[0].expires == clock.now + 60.0
+        assert project.queue.next("ann", 12)[0].expires == clock.now + 60.0
         clock.now += 50.0
         assert project.queue.next("bob") == []
 

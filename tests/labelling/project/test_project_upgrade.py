@@ -26,6 +26,7 @@ def old(tmp_path):
         ("images", "rests_until"),
         ("assignments", "browser"),
         ("trainings", "folds"),
+        ("trainings", "answers"),
         ("answers", "browser"),
     ):
         file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")

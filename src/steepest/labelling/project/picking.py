@@ -71,7 +71,8 @@ def write_batch(
 ) -> int:
     """Make picks the batch that is given out next.
 
-    Images that were labelled in the meantime are left out.
+    Images that were labelled in the meantime are left out. Where fewer are left than make a batch,
+    the next training is due after as many answers; where none is left, after those of a batch.
     """
     number = connection.execute("SELECT ifnull(max(number), 0) + 1 FROM batches").fetchone()[0]
     fresh = [
@@ -83,7 +84,7 @@ def write_batch(
     ]
     connection.execute(
         "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)",
-        (number, now, strategy, version, fingerprint, min(size, len(fresh))),
+        (number, now, strategy, version, fingerprint, min(size, len(fresh)) or size),
     )
     connection.executemany(
         "INSERT INTO picks VALUES (?, ?, ?, ?, ?, ?)",

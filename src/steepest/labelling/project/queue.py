@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
 
 from steepest.errors import InputError
 from steepest.labelling.project.answering import Answering, check_annotator
@@ -35,19 +37,27 @@ _BEGUN = f"""SELECT i.number, NULL AS batch FROM images i INDEXED BY images_begu
     WHERE {_FREE} AND i.votes > 0 ORDER BY i.skips, i.shuffle LIMIT 1"""  # noqa: S608
 _ANY = f"""SELECT i.number, NULL AS batch FROM images i
     WHERE {_FREE} ORDER BY i.skips, i.shuffle LIMIT 1"""  # noqa: S608
-_HELD = f"""SELECT i.id, s.since, s.expires, s.batch, p.rank, p.score, p.strategy, p.predicted,
-        b.version, i.asked_again
+_HELD = f"""SELECT i.number, i.id, s.since, s.expires, s.batch, p.rank, p.score, p.strategy,
+        p.predicted, b.version, i.asked_again
     FROM assignments s JOIN images i ON i.number = s.image
     LEFT JOIN picks p ON p.batch = s.batch AND p.image = s.image
     LEFT JOIN batches b ON b.number = s.batch
     WHERE s.annotator = :who AND s.browser = :browser AND i.missing = 0 AND i.unreadable IS NULL
     AND {_AWAKE} ORDER BY s.turn LIMIT :count"""  # noqa: S608
+_RENEW = """UPDATE assignments SET expires = :expires WHERE annotator = :who
+    AND browser = :browser AND image IN (SELECT number FROM images
+    WHERE id IN (SELECT value FROM json_each(:ids)))
+    RETURNING (SELECT id FROM images WHERE number = image) AS id"""
+_RENEW_SHOWN = f"""UPDATE assignments SET expires = :expires WHERE annotator = :who
+    AND browser = :browser AND image IN (SELECT number FROM ({_HELD}))"""  # noqa: S608
 
 
 class Queue(Answering):
     """Gives samples to people, each to as many as the settings say, and takes their answers."""
 
-    def next(self, annotator: str, count: int = 1, browser: str = "") -> list[Task]:
+    def next(
+        self, annotator: str, count: int = 1, browser: str = "", *, seconds: float | None = None
+    ) -> list[Task]:
         """Return samples that are this person's to answer, and keep them for a while.
 
         Those that the person holds already come first, so that asking again gives the same. A
@@ -57,6 +67,7 @@ class Queue(Answering):
             annotator: Who asks.
             count: How many at most.
             browser: Where.
+            seconds: For how long those that are returned are kept; None is as the settings say.
 
         Returns:
             No more than there are; none if nothing is left for this person now.
@@ -69,11 +80,10 @@ class Queue(Answering):
             raise InputError(f"count is {count}; ask for 1 to {_MOST_AT_ONCE} samples")
         settings, now = self._settings(), self._clock()
         with self._store.writing() as connection:
-            expires = now + settings.lease_seconds
             # One that ends too far ahead was given out by a clock that was wrong then.
             connection.execute(
                 "DELETE FROM assignments WHERE expires <= ? OR expires > ?",
-                (now, expires + settings.lease_seconds),
+                (now, now + 2 * settings.lease_seconds),
             )
             asked: Asked = {
                 "who": annotator,
@@ -82,20 +92,52 @@ class Queue(Answering):
                 "overlap": settings.overlap,
                 "now": now,
                 "rest": REST_SECONDS,
-                "expires": expires,
+                "expires": now + (settings.lease_seconds if seconds is None else seconds),
             }
-            connection.execute(
-                "UPDATE assignments SET expires = :expires "
-                "WHERE annotator = :who AND browser = :browser",
-                asked,
-            )
             held = connection.execute(_HELD, asked).fetchall()
             for _ in range(count - len(held)):
                 if not _give(connection, asked, overlap=settings.overlap):
                     break
+            # What else is held there was shown some time ago, and may run out.
+            connection.execute(_RENEW_SHOWN, asked)
             held = connection.execute(_HELD, asked).fetchall()
             classes = ClassList.load(connection, multi_label=settings.multi_label)
         return [_task(row, classes) for row in held]
+
+    def renew(
+        self, annotator: str, samples: Sequence[str], browser: str = "", *, seconds: float
+    ) -> list[str]:
+        """Keep samples that are shown for longer, as somebody is still there.
+
+        Args:
+            annotator: Who.
+            samples: Which of those that were returned by ``next``.
+            browser: Where.
+            seconds: For how long from now on.
+
+        Returns:
+            Those that this person does not hold there any more.
+        """
+        check_annotator(annotator)
+        asked = {
+            "who": annotator,
+            "browser": browser,
+            "ids": json.dumps(list(samples)),
+            "expires": self._clock() + seconds,
+        }
+        with self._store.writing() as connection:
+            kept = {row["id"] for row in connection.execute(_RENEW, asked).fetchall()}
+        return [sample for sample in samples if sample not in kept]
+
+    def holders(self) -> dict[str, int]:
+        """Return how many samples each person holds that were not given back yet."""
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                "SELECT annotator, count(*) AS held FROM assignments WHERE expires > ? "
+                "GROUP BY annotator ORDER BY held DESC, annotator",
+                (self._clock(),),
+            ).fetchall()
+        return {row["annotator"]: row["held"] for row in rows}
 
     def release(self, annotator: str, browser: str | None = None) -> None:
         """Give back all that this person holds, for others to take.

@@ -169,8 +169,9 @@ class Batch:
         strategy: What picked them.
         version: The model that was asked; None if there was none.
         fingerprint: Of that model.
-        size: After how many answers the batch is done; further picks are in reserve.
-        finished: How many are answered or skipped, up to that size.
+        size: After how many answers the next training is due; further picks are in reserve.
+        finished: How many images were answered or skipped since the last training began, up to
+            that size: picks of this batch and any others, by whomever.
     """
 
     number: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 5
+VERSION = 6
 """Counts changes of the tables; a file of a later version is refused."""
 
 _OF_CONTENT = (
@@ -140,7 +140,8 @@ TABLES = (
         fingerprint TEXT NOT NULL DEFAULT '',
         error TEXT,
         batch INTEGER,
-        folds INTEGER NOT NULL DEFAULT 0
+        folds INTEGER NOT NULL DEFAULT 0,
+        answers INTEGER NOT NULL DEFAULT 0
     )""",
     """CREATE TABLE opinions (
         version INTEGER NOT NULL,
@@ -172,5 +173,10 @@ CHANGES: dict[int, tuple[str, ...]] = {
         *_OF_CONTENT,
     ),
     4: _OF_DECISIONS,
+    5: (
+        "ALTER TABLE trainings ADD COLUMN answers INTEGER NOT NULL DEFAULT 0",
+        """UPDATE trainings SET answers = (SELECT ifnull(max(a.number), 0) FROM answers a
+            WHERE a.at <= ifnull(trainings.started_at, trainings.requested_at))""",
+    ),
 }
 """Statements that bring a project of a version to the next one."""

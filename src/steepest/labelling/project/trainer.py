@@ -85,7 +85,7 @@ class Trainer:
         return number
 
     def consider(self, reason: str | None = None) -> None:
-        """Ask for a training if the first picks are due, or a batch is finished.
+        """Ask for a training if the first picks are due, or after enough answers.
 
         It never fails: what it follows is on disk already, and the next answer asks again.
 
@@ -103,7 +103,7 @@ class Trainer:
     def _is_due(self) -> bool:
         size = self._settings().batch_size
         with self._store.reading() as connection:
-            return is_due(connection, size, self._clock())
+            return is_due(connection, size)
 
     def state(self) -> TrainingState:
         """Return what is under way, and how the last training ended."""

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from dataclasses import dataclass
 
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.predictions import unpack
 from steepest.labelling.project.records import Batch, Pick, Training
+from steepest.labelling.project.resolve import IMPORTED_BY
 
 AGAIN = "again, after the process was ended"
 """Why a training is asked for that did not come to its end."""
+
+# By their numbers and not by their dates: clocks are set back.
+_LAST = "(SELECT ifnull(max(number), 0) FROM answers)"
+_ANSWERED = """SELECT count(*) FROM (SELECT DISTINCT a.image FROM answers a
+    WHERE a.number > ifnull((SELECT answers FROM trainings WHERE status IN ('done', 'failed')
+        ORDER BY number DESC LIMIT 1), 0)
+    AND a.kind <> 'undo' AND a.annotator <> ?
+    AND NOT EXISTS (SELECT 1 FROM answers u WHERE u.undoes = a.number) LIMIT ?)"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,8 @@ def claim(connection: sqlite3.Connection, token: str, now: float) -> int | None:
     if row is None:
         return None
     connection.execute(
-        "UPDATE trainings SET status = 'running', token = ?, started_at = ? WHERE number = ?",
+        f"""UPDATE trainings SET status = 'running', token = ?, started_at = ?, answers = {_LAST}
+        WHERE number = ?""",  # noqa: S608
         (token, now, row["number"]),
     )
     return int(row["number"])
@@ -93,7 +102,8 @@ def interrupt(connection: sqlite3.Connection, now: float) -> bool:
 def fail(connection: sqlite3.Connection, number: int, error: str, now: float) -> None:
     """Note what went wrong in a training."""
     connection.execute(
-        "UPDATE trainings SET status = 'failed', error = ?, finished_at = ? WHERE number = ?",
+        f"""UPDATE trainings SET status = 'failed', error = ?, finished_at = ?, answers = {_LAST}
+        WHERE number = ?""",  # noqa: S608
         (error, now, number),
     )
 
@@ -136,13 +146,26 @@ def latest_batch(connection: sqlite3.Connection) -> Batch | None:
     row = connection.execute("SELECT * FROM batches ORDER BY number DESC LIMIT 1").fetchone()
     if row is None:
         return None
-    # Of whatever rank: one who walks away keeps a pick for a while, and nobody waits for that.
-    finished = connection.execute(
+    # What cannot be shown after all is answered by nobody.
+    closed = connection.execute(
         """SELECT count(*) FROM picks p CROSS JOIN images i ON i.number = p.image
-        WHERE p.batch = ? AND (i.votes > 0 OR i.skips > 0 OR i.open = 0)""",
+        WHERE p.batch = ? AND i.open = 0 AND i.votes = 0 AND i.skips = 0""",
         (row["number"],),
     ).fetchone()[0]
+    finished = closed + count_answered(connection, row["size"])
     return Batch(finished=min(finished, row["size"]), **dict(row))
+
+
+def count_answered(connection: sqlite3.Connection, most: int) -> int:
+    """Return how many images people answered or skipped since the last training began.
+
+    Of images that nobody had picked too: whoever holds picks and does not answer holds nobody up.
+
+    Args:
+        connection: To the project's file.
+        most: Where to stop counting.
+    """
+    return int(connection.execute(_ANSWERED, (IMPORTED_BY, most)).fetchone()[0])
 
 
 def list_picks(connection: sqlite3.Connection, classes: ClassList, batch: int | None) -> list[Pick]:
@@ -165,27 +188,23 @@ def list_picks(connection: sqlite3.Connection, classes: ClassList, batch: int | 
     ]
 
 
-def is_due(connection: sqlite3.Connection, batch_size: int, now: float = math.inf) -> bool:
-    """Decide whether new picks are needed: the first, or those after a finished batch.
+def is_due(connection: sqlite3.Connection, batch_size: int) -> bool:
+    """Decide whether a training is needed: for the first picks, or after enough answers.
+
+    After a failure, too, answers are awaited: the same again would end the same.
 
     Args:
         connection: To the project's file.
-        batch_size: After how many answers a training that failed is tried again.
-        now: What time it is.
+        batch_size: How many answers are enough where there is no batch.
     """
     waiting = connection.execute(
         "SELECT 1 FROM trainings WHERE status IN ('wanted', 'running')"
     ).fetchone()
-    batch = latest_batch(connection)
-    if waiting or (batch is not None and batch.finished < batch.size):
+    if waiting:
         return False
-    last = connection.execute("SELECT * FROM trainings ORDER BY number DESC LIMIT 1").fetchone()
-    if last is None or (last["status"] == "done" and batch is not None and batch.size):
+    if connection.execute("SELECT 1 FROM trainings").fetchone() is None:
         return True
-    # After a failure, or when nothing was left to pick, the same again would end the same.
-    ended = last["finished_at"] or 0.0
-    # One that ended in the future ended by a clock that was wrong then.
-    since = connection.execute(
-        "SELECT count(*) FROM answers WHERE at > ?", (ended if ended <= now else 0.0,)
-    ).fetchone()[0]
-    return int(since) >= batch_size
+    batch = latest_batch(connection)
+    if batch is not None:
+        return batch.finished >= batch.size
+    return count_answered(connection, batch_size) >= batch_size

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Query
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from steepest.errors import InputError
 from steepest.labelling.project import Answer, Pick, Prediction, Task
@@ -23,6 +23,10 @@ router = APIRouter()
 AHEAD = 2
 """How many images one person holds: the one that is shown, and the one that comes next."""
 GRID = 12
+_GRID_SHARE = 0.2
+"""Of the time for which images are kept: a grid that nobody looks at holds many of them."""
+MOST_HELD = 100
+"""How many images a grid may name at once."""
 _LISTS = {"review": "/review", "history": "/history", "images": "/images"}
 Sample = Annotated[str, Form(max_length=4096)]
 View = Annotated[Literal["one", "grid", "review", "history", "images"], Form()]
@@ -67,10 +71,38 @@ def task(room: Here, who: Annotator, browser: Browser) -> HTMLResponse:
 @router.get("/grid")
 def grid(room: Here, who: Annotator, browser: Browser) -> HTMLResponse:
     """Show many images side by side."""
-    tasks, away = _look_ahead(room, who, browser, GRID)
+    tasks, away = _look_ahead(room, who, browser, GRID, _grid_seconds(room))
     cells = [{"sample": t.sample, "why": why_of_task(t), "labels": None} for t in tasks]
-    values = {"page": "grid", "cells": cells, "away": away, "counts": room.project.progress()}
+    values = {
+        "page": "grid",
+        "cells": cells,
+        "away": away,
+        "kept_seconds": _grid_seconds(room),
+        "counts": room.project.progress(),
+        "holders": _others(room, who),
+    }
     return room.show("grid.html", values, who=who)
+
+
+@router.post("/hold")
+def hold(
+    room: Here,
+    who: Annotator,
+    browser: Browser,
+    sample: Annotated[list[str], Form(default_factory=list, max_length=MOST_HELD)],
+) -> JSONResponse:
+    """Keep the images of a grid in which somebody moves, and name those that others have by now."""
+    seconds = _grid_seconds(room)
+    return JSONResponse(room.project.queue.renew(who, sample, browser, seconds=seconds))
+
+
+def _grid_seconds(room: Room) -> float:
+    return _GRID_SHARE * room.project.settings.lease_seconds
+
+
+def _others(room: Room, who: str) -> dict[str, int]:
+    """Return who else holds images, and how many."""
+    return {name: held for name, held in room.project.queue.holders().items() if name != who}
 
 
 @router.get("/again")
@@ -206,9 +238,11 @@ def _go_on(room: Room, who: str, browser: str, given: Answer, view: str) -> Resp
     return show_after_saving(show, saved, failing, view=view)
 
 
-def _look_ahead(room: Room, who: str, browser: str, count: int) -> tuple[list[Task], bool]:
+def _look_ahead(
+    room: Room, who: str, browser: str, count: int, seconds: float | None = None
+) -> tuple[list[Task], bool]:
     """Return what comes next, and whether the whole folder is away: then nothing does."""
-    tasks = room.project.queue.next(who, count, browser)
+    tasks = room.project.queue.next(who, count, browser, seconds=seconds)
     away = bool(tasks) and room.project.pictures.is_away(tasks[0].sample)
     return ([] if away else tasks), away
 
@@ -233,7 +267,11 @@ def _next_values(
         "notice": notice,
     }
     if not tasks:
-        values |= {"counts": room.project.progress(), "away": away}
+        values |= {
+            "counts": room.project.progress(),
+            "away": away,
+            "holders": _others(room, who),
+        }
     return values
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from steepest.counted import counted
 from steepest.labelling.project.decisions import Decision
 from steepest.labelling.project.picking import VALIDATION
+from steepest.labelling.web.figures import Work
 
 AGAIN = "asked again"
 """What stands for a strategy where the file is another one than was answered before."""
@@ -104,6 +106,20 @@ def decision(made: Decision) -> str:
     }[made.kind]
 
 
+def waiting(work: Work) -> str:
+    """Return what the next training waits for; nothing while there is one."""
+    if work.training.status != "idle":
+        return ""
+    if work.batch is None:
+        return (
+            "The first picks are tried again after some more answers." if work.training.last else ""
+        )
+    left = work.batch.size - work.batch.finished
+    if left <= 0:
+        return "The next training is about to begin."
+    return f"The next training begins after {counted(left, 'more answer')}, whoever gives them."
+
+
 def stage(name: str) -> str:
     """Return what the training process is at."""
     return _STAGES.get(name, name)
@@ -123,5 +139,6 @@ FILTERS: dict[str, Callable[..., str]] = {
     "strategy": strategy,
     "stage": stage,
     "decision": decision,
+    "waiting": waiting,
 }
 """By their names in the templates."""

@@ -214,6 +214,33 @@ function moveInGrid(key) {
   there.scrollIntoView({ block: "nearest" });
 }
 
+// --- a grid that is looked at keeps its images ---------------------------------------------------
+
+let heldAt = performance.now();
+
+async function hold() {
+  const kept = 1000 * Number(find("#cells")?.dataset.kept || 0);
+  if (!kept || performance.now() - heldAt < kept / 4) return;
+  heldAt = performance.now();
+  const open = findAll(".cell:not(.done)");
+  const named = open.map((cell) => ["sample", find("[name=sample]", cell).value]);
+  if (!named.length) return;
+  const body = new URLSearchParams(named);
+  const answer = await fetch("/hold", { method: "POST", body, headers: { "X-Steepest": "1" } }).catch(() => null);
+  if (!answer?.ok) return;
+  const lost = await answer.json();
+  for (const cell of open.filter((one) => lost.includes(find("[name=sample]", one).value))) {
+    if (!cell.isConnected) continue; // answered meanwhile
+    cell.classList.add("done");
+    cell.inert = true;
+    find(".verdict", cell).textContent = "Given back, as nobody moved here for a while; n brings more.";
+  }
+}
+
+for (const kind of ["keydown", "pointermove", "pointerdown", "scroll", "wheel"]) {
+  document.addEventListener(kind, hold, { passive: true });
+}
+
 // --- keys -----------------------------------------------------------------------------------
 
 function isTyping(element) {
