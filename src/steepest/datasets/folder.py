@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from steepest.datasets.pixels import check_image, read_pixels
 from steepest.errors import DataError, InputError, SkippedFilesWarning
+from steepest.seeds import SampleId
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"})
 """The names' endings that count as images."""
@@ -80,11 +81,9 @@ class ImageFolder(Dataset[Tensor]):
         return (image - self._mean) / self._std
 
     def _scan(self) -> None:
-        if not self.root.is_dir():
-            what = "is a file, and no folder of images" if self.root.exists() else "no such folder"
-            raise DataError(f"{self.root}: {what}")
+        check_folder(self.root)
         first: tuple[str, tuple[int, int]] | None = None
-        for name, refusal in sorted(_walk(self.root)):
+        for name, refusal in sorted(walk_images(self.root)):
             found = refusal or check_image(self.root / name)
             if isinstance(found, str):
                 self.skipped.append((name, found))
@@ -96,34 +95,61 @@ class ImageFolder(Dataset[Tensor]):
                 )
             first = first or (name, found)
             self.ids.append(name)
-        if not self.ids:
-            raise DataError(f"{self.root}: no images in it{self._explain_none()}")
-        if self.skipped:
-            self._warn()
-
-    def _explain_none(self) -> str:
-        """Say why no image was found, if something else was."""
-        if self.skipped:
-            name, why = self.skipped[0]
-            return f" ({len(self.skipped)} could not be read, such as {name}: {why})"
-        volumes = (p for p in self.root.rglob("*") if p.suffix.lower() in _VOLUME_SUFFIXES)
-        if (volume := next(volumes, None)) is None:
-            return ""
-        remedy = "save them as one array [N, 1, D, H, W] in a .npy file"
-        return f", but volumes such as {volume.name}: {remedy}"
-
-    def _warn(self) -> None:
-        named = "; ".join(f"{name} ({why})" for name, why in self.skipped[:_NAMED_IN_WARNING])
-        more = len(self.skipped) - _NAMED_IN_WARNING
-        warnings.warn(
-            f"{self.root}: {len(self.skipped)} of {len(self.skipped) + len(self.ids)} images "
-            f"left out: {named}" + (f" and {more} more" if more > 0 else ""),
-            SkippedFilesWarning,
-            stacklevel=4,
-        )
+        tell_skipped(self.root, self.skipped, len(self.ids), stacklevel=4)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, str]]:
+def check_folder(root: Path) -> None:
+    """Refuse what is no folder.
+
+    Raises:
+        DataError: Saying what is there instead.
+    """
+    if not root.is_dir():
+        what = "is a file, and no folder of images" if root.exists() else "no such folder"
+        raise DataError(f"{root}: {what}")
+
+
+def tell_skipped(
+    root: Path, skipped: Sequence[tuple[SampleId, str]], usable: int, *, stacklevel: int
+) -> None:
+    """Warn of images that are left out, by name.
+
+    Args:
+        root: The folder.
+        skipped: (path, reason) of each.
+        usable: How many images are left.
+        stacklevel: Of the warning.
+
+    Raises:
+        DataError: If none is left.
+    """
+    if not usable:
+        raise DataError(f"{root}: no images in it{_explain_none(root, skipped)}")
+    if not skipped:
+        return
+    named = "; ".join(f"{name} ({why})" for name, why in skipped[:_NAMED_IN_WARNING])
+    more = len(skipped) - _NAMED_IN_WARNING
+    warnings.warn(
+        f"{root}: {len(skipped)} of {len(skipped) + usable} images "
+        f"left out: {named}" + (f" and {more} more" if more > 0 else ""),
+        SkippedFilesWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _explain_none(root: Path, skipped: Sequence[tuple[SampleId, str]]) -> str:
+    """Say why no image was found, if something else was."""
+    if skipped:
+        name, why = skipped[0]
+        return f" ({len(skipped)} could not be read, such as {name}: {why})"
+    volumes = (p for p in root.rglob("*") if p.suffix.lower() in _VOLUME_SUFFIXES)
+    if (volume := next(volumes, None)) is None:
+        return ""
+    remedy = "save them as one array [N, 1, D, H, W] in a .npy file"
+    return f", but volumes such as {volume.name}: {remedy}"
+
+
+def walk_images(root: Path) -> Iterator[tuple[str, str]]:
     """Yield each image file's relative path, and why it is left out if it is."""
     inside = root.resolve()
     for folder, subfolders, files in os.walk(root):

@@ -24,6 +24,9 @@ _SIDEWAYS = range(5, 9)
 _WIDTH, _HEIGHT = 0x0100, 0x0101
 _PAGE_KIND = 0x00FE
 _NO_PAGE = 0b101  # A smaller copy, or a mask.
+_LARGE_SIDE = 1024
+"""How large a photo is kept that Pillow would refuse as a whole."""
+
 _MOST_COPIES = 100  # Each is half the size of the one before; to go through a million takes hours.
 
 
@@ -76,6 +79,31 @@ def read_pixels(path: Path, channels: int, size: tuple[int, int] | None) -> Tens
             f"{path}: cannot be read ({explain_damage(error)}); restore the file or remove it"
         ) from error
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous().float() / 255
+
+
+def read_picture(path: Path, needed_side: int = 0) -> Image.Image:
+    """Read an image of any size, upright as its camera meant it, in colour.
+
+    Args:
+        path: The file.
+        needed_side: A JPEG file may be decoded smaller, as long as no side gets shorter than this;
+            0 leaves all as they are.
+
+    Raises:
+        DataError: Saying in a few words why it cannot be used.
+    """
+    from PIL import ImageOps
+
+    try:
+        with QUIET, open_image(path) as opened:
+            refuse_wide_pixels(opened)
+            refuse_pages(opened)
+            shrink_if_large(opened, max(needed_side, _LARGE_SIDE))
+            if needed_side:
+                opened.draft("RGB", (needed_side, needed_side))
+            return to_eight_bits(ImageOps.exif_transpose(opened)).convert("RGB")
+    except Exception as error:  # decoders raise almost anything on damaged bytes
+        raise DataError(explain_damage(error)) from error
 
 
 def upright_size(image: Image.Image, exif: Image.Exif) -> tuple[int, int]:
