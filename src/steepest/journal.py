@@ -33,11 +33,25 @@ def read_journal(path: Path) -> tuple[list[Entry], bytes]:
         JournalError: If a line before the last is damaged.
     """
     try:
-        lines = path.read_bytes().split(b"\n")
+        data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return [], b""
     except OSError as error:
         raise JournalError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return decode_journal(data, path)
+
+
+def decode_journal(data: bytes, path: Path) -> tuple[list[Entry], bytes]:
+    """Decode the bytes of a journal, as ``read_journal`` does for a file.
+
+    Args:
+        data: The whole journal.
+        path: Where it is from, for messages.
+
+    Raises:
+        JournalError: If a line before the last is damaged.
+    """
+    lines = data.split(b"\n")
     tail = lines.pop()
     entries: list[Entry] = []
     for number, line in enumerate(lines, start=1):

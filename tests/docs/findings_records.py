@@ -42,7 +42,7 @@ SETTINGS: Mapping[str, str] = {
 
 @cache
 def read(folder: str) -> Comparison:
-    return read_comparison(RESULTS / folder)
+    return read_comparison(RESULTS / f"{folder}.tar.xz")
 
 
 def all_settings() -> dict[str, Comparison]:

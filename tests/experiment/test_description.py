@@ -16,6 +16,7 @@ from steepest.experiment.config import Config, completed
 from steepest.experiment.description import describe, write_description
 from steepest.experiment.variants import Variant, parse_variants
 from steepest.report.read import read_comparison
+from steepest.report.store import open_store
 from steepest.tables import from_table
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -152,13 +153,18 @@ def test_what_is_of_another_kind_than_was_written_is_damage(part, tmp_path, done
 
 @pytest.mark.parametrize("name", COMMITTED)
 def test_committed_results_stay_readable_and_keep_what_they_say(name, tmp_path):
-    stored = json.loads((RESULTS / name / "comparison.json").read_text())
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    (folder / "comparison.json").write_bytes(
+        open_store(RESULTS / f"{name}.tar.xz").read("comparison.json")
+    )
+    stored = json.loads((folder / "comparison.json").read_text())
     what = from_table(Config, completed(stored["config"]))
     tables = stored.get("variants") or {label: {"name": label} for label in stored["strategies"]}
     variants = [
         Variant(label, table["name"], table.get("options")) for label, table in tables.items()
     ]
-    asked = (what, variants, stored["seeds"], RESULTS / name, "steepest compare again")
+    asked = (what, variants, stored["seeds"], folder, "steepest compare again")
     still = describe(*asked, running=False)
     assert {key: still[key] for key in ("command", "versions", "strategies", "seeds")} == {
         key: stored[key] for key in ("command", "versions", "strategies", "seeds")

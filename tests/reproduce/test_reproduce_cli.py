@@ -29,7 +29,10 @@ def test_the_list_shows_every_artefact_and_writes_nothing(tmp_path, monkeypatch,
 def test_records_that_are_kept_become_pages_without_any_run(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("STEEPEST_DATA", raising=False)
     out, kept = tmp_path / "out", Path("runs", "entropy-gradnorm", "seed-0")
-    shutil.copytree(RESULTS / "cifar10-study" / "warm" / kept, tmp_path / "kept" / kept)
+    (tmp_path / "kept").mkdir()
+    shutil.unpack_archive(RESULTS / "cifar10-study" / "warm.tar.xz", tmp_path, filter="data")
+    (tmp_path / "kept" / kept).parent.mkdir(parents=True)
+    (tmp_path / "warm" / kept).rename(tmp_path / "kept" / kept)
     command = ["reproduce", "gap", "--from", str(tmp_path / "kept"), "--seeds", "1"]
     assert main([*command, "--minutes", "0", "--quiet", "--out", str(out)]) == 0
     told = capsys.readouterr().out
@@ -57,7 +60,9 @@ def test_without_runs_only_what_is_there_is_taken(tmp_path, monkeypatch, capsys)
     assert seeds == "cifar10: 1 of 3 seeds, by --seeds"
     assert {run["strategy"] for run in data["runs"]} >= {"entropy-gradnorm"}
     # Results can be taken elsewhere: runs are named by the way from here to there.
-    assert all((tmp_path / "out" / run["folder"]).is_dir() for run in data["runs"])
+    for run in data["runs"]:
+        comparison = (tmp_path / "out" / run["folder"]).resolve().parents[2]
+        assert comparison.with_name(comparison.name + ".tar.xz").is_file()
     assert not any(Path(run["folder"]).is_absolute() for run in data["runs"])
 
 

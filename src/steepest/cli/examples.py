@@ -38,6 +38,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             ),
         ),
         "report": ("steepest report comparisons/digits",),
+        "pack": ("steepest pack comparisons/digits",),
         "reproduce": ("steepest reproduce all --smoke --out reproduced",),
         "strategies": ("steepest strategies", "steepest strategies badge"),
         "data": ("steepest data list", "steepest data get cifar10 --to data"),

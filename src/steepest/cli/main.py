@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "run": "run one experiment, or go on with it",
         "compare": "compare strategies, paired by seed, with statistics",
         "report": "write the report of a run or comparison",
+        "pack": "pack the records of a run or comparison into one small file",
         "reproduce": "make the paper's tables and figures again",
         "strategies": "list the strategies, or show one with its options",
         "data": "list, download and check data sets",
@@ -38,7 +39,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 )
 """Names with their help: not in their files, which are slow to import."""
 
-_WITHOUT_MEMORY = ("select", "strategies", "report", "bench")
+_WITHOUT_MEMORY = ("select", "strategies", "report", "pack", "bench")
 """Commands that keep nothing of what was done until they are finished."""
 
 

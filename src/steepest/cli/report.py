@@ -10,7 +10,7 @@ from steepest.cli.arguments import add_metric
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what run or compare wrote")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what run, compare or pack wrote")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="where to write; by default the same folder"
     )

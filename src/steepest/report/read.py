@@ -1,4 +1,4 @@
-"""A folder on disk becomes a comparison in memory."""
+"""Read a comparison, or a single run, from its files."""
 
 from __future__ import annotations
 
@@ -16,52 +16,53 @@ from steepest.experiment.outcomes import (
     task_name,
 )
 from steepest.experiment.record import Record
-from steepest.journal import Entry, read_journal
+from steepest.journal import Entry, decode_journal
 from steepest.parsing import parse_json
+from steepest.report.store import COMPARISON, RECORDS, Store, open_store
 from steepest.tables import check_known_fields
 from steepest.tasks.base import TASKS
 
-RECORDS = "records.jsonl"
 
+def read_comparison(path: Path | str) -> Comparison:
+    """Read a comparison, or a single run.
 
-def read_comparison(folder: Path | str) -> Comparison:
-    """Read the folder of a comparison, or of a single run.
+    Args:
+        path: Its folder, or the archive that ``steepest pack`` made of it.
 
     Raises:
         RunFolderError: If the folder is neither.
-        JournalError: If a record is damaged.
+        JournalError: If a record or the archive is damaged.
     """
-    folder = Path(folder)
-    if (folder / "comparison.json").is_file():
-        return _read_many(folder)
-    if (folder / RECORDS).is_file():
-        return _read_single(folder)
+    store = open_store(Path(path))
+    if store.has(COMPARISON):
+        return _read_many(store)
+    if store.has(RECORDS):
+        return _read_single(store)
     raise RunFolderError(
-        f"{folder} holds neither comparison.json nor {RECORDS}: "
+        f"{path} holds neither {COMPARISON} nor {RECORDS}: "
         "name the folder that `steepest compare` or `steepest run` wrote"
     )
 
 
-def _read_many(folder: Path) -> Comparison:
-    path = folder / "comparison.json"
-    head = _read_object(path)
+def _read_many(store: Store) -> Comparison:
+    head = _read_object(store, COMPARISON)
     try:
         strategies = tuple(str(name) for name in head["strategies"])
         seeds = tuple(int(seed) for seed in head["seeds"])
     except (KeyError, TypeError, ValueError) as error:
         raise JournalError(
-            f"{path}: 'strategies' or 'seeds' is missing or not a list; "
+            f"{store.place / COMPARISON}: 'strategies' or 'seeds' is missing or not a list; "
             "restore the file from a copy"
         ) from error
     config = _table(head.get("config"))
     task = task_name(config)
+    folders = {(name, seed): f"runs/{name}/seed-{seed}/" for name in strategies for seed in seeds}
     runs = {
-        (name, seed): Run(name, seed, _read_records(folder / "runs" / name / f"seed-{seed}", task))
-        for name in strategies
-        for seed in seeds
+        key: Run(*key, _read_records(store, folder + RECORDS, task))
+        for key, folder in folders.items()
     }
     return Comparison(
-        name=str(head.get("name") or folder.resolve().name),
+        name=str(head.get("name") or store.place.resolve().name),
         strategies=strategies,
         seeds=seeds,
         runs=runs,
@@ -74,21 +75,21 @@ def _read_many(folder: Path) -> Comparison:
             for table in (_table(told),)
         },
         task=measured_as(task, _first_metrics(runs.values())),
-        data=_data_of(folder / "runs" / name / f"seed-{seed}" for name, seed in runs),
+        data=_data_of(store, (folder + "data.json" for folder in folders.values())),
     )
 
 
-def _read_single(folder: Path) -> Comparison:
-    path = folder / "config.json"
-    config = _read_object(path) if path.is_file() else {}
-    entries = _read_records(folder, task_name(config))
+def _read_single(store: Store) -> Comparison:
+    config = _read_object(store, "config.json") if store.has("config.json") else {}
+    entries = _read_records(store, RECORDS, task_name(config))
     if not entries:
         raise RunFolderError(
-            f"{folder / RECORDS} has no finished cycle yet: report again once the run has got on"
+            f"{store.place / RECORDS} has no finished cycle yet: "
+            "report again once the run has got on"
         )
     run = Run(str(entries[0].get("strategy", "run")), int(entries[0].get("seed", 0)), entries)
     return Comparison(
-        name=str(config.get("name") or folder.resolve().name),
+        name=str(config.get("name") or store.place.resolve().name),
         strategies=(run.strategy,),
         seeds=(run.seed,),
         runs={(run.strategy, run.seed): run},
@@ -97,14 +98,13 @@ def _read_single(folder: Path) -> Comparison:
         versions={},
         single=True,
         task=measured_as(task_name(config), _first_metrics([run])),
-        data=_data_of([folder]),
+        data=_data_of(store, ["data.json"]),
     )
 
 
-def _data_of(folders: Iterable[Path]) -> dict[str, Any]:
+def _data_of(store: Store, names: Iterable[str]) -> dict[str, Any]:
     """Return what the first run that says so was made with; runs of older versions do not."""
-    known = (folder / "data.json" for folder in folders)
-    return next((_read_object(path) for path in known if path.is_file()), {})
+    return next((_read_object(store, name) for name in names if store.has(name)), {})
 
 
 def _first_metrics(runs: Iterable[Run]) -> Mapping[str, Any]:
@@ -119,14 +119,16 @@ def _commands(head: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(said) for said in (head.get("command"), *told) if said))
 
 
-def _read_records(folder: Path, task: str) -> tuple[Entry, ...]:
+def _read_records(store: Store, name: str, task: str) -> tuple[Entry, ...]:
+    if not store.has(name):
+        return ()
     # A torn last line is a cycle that a crash cut short; the loop sets it aside when it resumes.
-    entries, _ = read_journal(folder / RECORDS)
+    entries, _ = decode_journal(_read(store, name), store.place / name)
     for number, entry in enumerate(entries):
         problem = _problem(entry, number, task)
         if problem:
             raise JournalError(
-                f"{folder / RECORDS}: entry {number + 1} {problem}; "
+                f"{store.place / name}: entry {number + 1} {problem}; "
                 "restore the file from a copy, or remove this run and make it again"
             )
     return tuple(entries)
@@ -172,14 +174,25 @@ def _is_metric(value: object) -> bool:
     return all(part is None or isinstance(part, int | float) for part in parts)
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def _read_object(store: Store, name: str) -> dict[str, Any]:
+    path = store.place / name
     try:
-        value = parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        value = parse_json(_read(store, name).decode("utf-8"))
+    except ValueError as error:
         raise JournalError(f"{path}: cannot be read ({error}); restore it from a copy") from error
     if not isinstance(value, dict):
         raise JournalError(f"{path}: is not a JSON object; restore it from a copy")
     return value
+
+
+def _read(store: Store, name: str) -> bytes:
+    try:
+        return store.read(name)
+    except OSError as error:
+        reason = error.strerror or error
+        raise JournalError(
+            f"{store.place / name}: cannot be read ({reason}); restore it from a copy"
+        ) from error
 
 
 def _table(value: object) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from steepest.report.figures import draw_learning_curves, draw_penalty, render
 from steepest.report.gains_figure import draw_gains
 from steepest.report.page import render_page
 from steepest.report.read import read_comparison
+from steepest.report.store import open_store
 
 _RUN_COLUMNS = ("strategy", "seed", "cycle", "labelled")
 _LATER_COLUMNS = {
@@ -61,8 +62,9 @@ def write_report(
     Each file is replaced in one step, so that a reader never sees half of it.
 
     Args:
-        folder: What a comparison or a run wrote.
-        out: Where to put the report; into ``folder`` if not given.
+        folder: What a comparison or a run wrote, or the archive that ``pack`` made of it.
+        out: Where to put the report; into ``folder`` if not given, and for an archive into the
+            folder beside it that has its name.
         baseline: The strategy others are held against; random if not given.
         metric: What is compared, higher being better; the task's headline if not given.
         own_code: Whether to run code that the folder names as its data set, for pictures and the
@@ -77,7 +79,7 @@ def write_report(
     """
     comparison = by_metric(read_comparison(folder), metric)
     summary = summarise(comparison, baseline)
-    target = Path(folder if out is None else out)
+    target = open_store(Path(folder)).place if out is None else Path(out)
     images = _draw(comparison, summary)
     page = render_page(comparison, summary, images, own_code=own_code)
     files = ReportFiles(

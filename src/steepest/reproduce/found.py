@@ -15,8 +15,9 @@ from steepest.experiment.alike import FASTER, GOING_ON, without
 from steepest.experiment.config import Config, completed
 from steepest.experiment.protocol import Member, weights_path
 from steepest.experiment.record import Record
-from steepest.journal import read_journal
+from steepest.journal import decode_journal
 from steepest.parsing import parse_json
+from steepest.report.store import RECORDS, Store, stores_below
 from steepest.strategies import create
 
 _SILENT = ("name", "loop.keep_weights", "data.options.workers", "device")
@@ -31,7 +32,7 @@ class FinishedRun:
         setting: The experiment, as the artefact calls it.
         strategy: The strategy's name.
         config: What was asked for.
-        folder: Where its records are.
+        store: Its files.
         differences: In what its own configuration differs, a phrase each.
         not_taken: Folders of other complete runs of the same experiment and seed.
     """
@@ -39,9 +40,14 @@ class FinishedRun:
     setting: str
     strategy: str
     config: Config
-    folder: Path
+    store: Store
     differences: tuple[str, ...] = ()
     not_taken: tuple[Path, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are, or would be if their archive were unpacked."""
+        return self.store.place
 
     @property
     def seed(self) -> int:
@@ -72,8 +78,8 @@ class FinishedRun:
     @cached_property
     def records(self) -> tuple[Record, ...]:
         """Its records, one per cycle."""
-        path = self.folder / "records.jsonl"
-        return tuple(Record.from_table(entry, str(path)) for entry in read_journal(path)[0])
+        entries, _ = decode_journal(self.store.read(RECORDS), self.folder / RECORDS)
+        return tuple(Record.from_table(entry, str(self.folder / RECORDS)) for entry in entries)
 
     def weights(self, cycle: int, member: Member = 0) -> Path:
         """Return where the weights of a cycle are, if they were kept."""
@@ -89,7 +95,7 @@ class FinishedRun:
 class StoredRun:
     """A run on disk, of whatever experiment."""
 
-    folder: Path
+    store: Store
     table: Mapping[str, Any]
     done: int
 
@@ -115,10 +121,11 @@ class StoredRun:
 
 
 def stored_runs(folders: Sequence[Path]) -> list[StoredRun]:
-    """Return every run with at least one record below some folders.
+    """Return every run with at least one record below some folders, also in archives there.
 
     Raises:
         InputError: If one is no folder.
+        JournalError: If an archive is damaged.
     """
     for folder in folders:
         if not folder.is_dir():
@@ -143,9 +150,9 @@ def find_run(
         differences = run.match(wanted)
         if differences is None:
             continue
-        one = FinishedRun(setting, strategy, wanted, run.folder, differences)
+        one = FinishedRun(setting, strategy, wanted, run.store, differences)
         if one.has_weights or not weights:
-            found.setdefault(run.folder.resolve(), one)
+            found.setdefault(one.folder.resolve(), one)
     if not found:
         return None
     best = min(found.values(), key=lambda one: len(one.differences))
@@ -154,14 +161,14 @@ def find_run(
 
 
 def _below(folder: Path) -> Iterator[StoredRun]:
-    for path in sorted(folder.rglob("records.jsonl")):
+    for run in (run for store in stores_below(folder) for run in store.runs()):
         try:
-            table = parse_json((path.parent / "config.json").read_text(encoding="utf-8"))
-            done = len(read_journal(path)[0])
+            table = parse_json(run.read("config.json").decode("utf-8"))
+            done = len(decode_journal(run.read(RECORDS), run.place / RECORDS)[0])
         except (OSError, ValueError, SteepestError):
             continue  # Damaged, or no run: then it is not what is looked for.
         if isinstance(table, dict) and done:
-            yield StoredRun(path.parent, json.loads(json.dumps(completed(table))), done)
+            yield StoredRun(run, json.loads(json.dumps(completed(table))), done)
 
 
 def _told(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from steepest.experiment.loop import Experiment
+from steepest.report.store import Store
 from steepest.reproduce import model_directions, model_influences
 from steepest.reproduce.analyses.agreement import influences_along
 from steepest.reproduce.artefact import find_artefact
@@ -61,7 +62,7 @@ def work(tmp_path_factory):
         config = found.wanted(need, name, 0)
         config = from_table(type(config), smaller(to_table(config)))
         Experiment(config, folder / name).run()
-        found.tiny[name] = FinishedRun("cifar10", name, config, folder / name)
+        found.tiny[name] = FinishedRun("cifar10", name, config, Store(folder / name))
     return found
 
 

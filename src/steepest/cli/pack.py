@@ -1,0 +1,30 @@
+"""Pack the records of a run or a comparison into one small file.
+
+Configurations, metrics and choices are kept, which is all that reports and the paper's tables need;
+weights are left out. `report` and `reproduce --from` read the archive as it is, and
+`tar -xf` unpacks it, to add seeds or strategies.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what run or compare wrote")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the archive; by default DIR.tar.xz"
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    from steepest.counted import counted
+    from steepest.report.store import open_store, pack
+
+    file = pack(arguments.folder, arguments.out)
+    runs = open_store(file).runs()
+    print(f"{file}: {counted(len(runs), 'run')}, {file.stat().st_size:,} bytes")
+    return 0
