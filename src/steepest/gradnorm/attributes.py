@@ -12,25 +12,35 @@ from torch import Tensor, nn
 from steepest.gradnorm.origins import tensors_in
 
 _CONTAINERS = (dict, list, set)
-_OWN = frozenset(vars(nn.Module())) - {"_buffers"}
-"""What every module has, and no forward pass changes; a buffer may be set in one."""
+_SET = frozenset({"_buffers", "_modules", "_parameters"})
+"""What every module has, and a forward pass may set something in."""
+
+_OWN = frozenset(vars(nn.Module())) - _SET
+"""What every module has, and no forward pass changes."""
 
 
 @contextmanager
-def attributes_restored(layers: Iterable[nn.Module]) -> Iterator[None]:
-    """Put back every attribute that a forward pass sets in a model's modules, such as a cache.
+def attributes_restored(
+    layers: Iterable[nn.Module], *, without_caches: bool = True
+) -> Iterator[None]:
+    """Put back whatever a forward pass sets in a model's modules: a cache, a flag, a layer.
 
     A model that keeps what it computed from its parameters would otherwise keep our stand-ins.
-    What it kept in a cache by itself has no way back to them, and is out of sight meanwhile.
+    One that changes over for a batch of its liking would stay so for all others.
+
+    Args:
+        layers: All modules of the model.
+        without_caches: Whether to hide what the model keeps in caches of its own, from where no
+            gradient gets back to the parameters.
     """
     saved = [(now, now.copy()) for now in map(vars, layers)]
     held = [
-        (name, before[name], _contents(before[name]))
+        (name, value, _contents(value) if value else ())
         for _, before in saved
-        for name in before.keys() - _OWN
-        if isinstance(before[name], _CONTAINERS)
+        for name, value in before.items()
+        if name not in _OWN and isinstance(value, _CONTAINERS)
     ]
-    for name, value, _ in held:
+    for name, value, _ in held if without_caches else ():
         if "cache" in name.lower() and isinstance(value, dict) and tensors_in(value):
             value.clear()
     try:
@@ -41,6 +51,8 @@ def attributes_restored(layers: Iterable[nn.Module]) -> Iterator[None]:
             if now.keys() != before.keys() or not all(map(is_, now.values(), before.values())):
                 _put_back(now, before)
         for _, value, contents in held:
+            if not value and not contents:
+                continue
             present = _contents(value)
             if len(present) != len(contents) or not all(map(is_, present, contents)):
                 _refill(value, contents)
@@ -51,7 +63,7 @@ def tensors_held(model: nn.Module) -> list[Tensor]:
     found = [*model.parameters(), *model.buffers()]
     for module in model.modules():
         for name, value in vars(module).items():
-            if name not in _OWN:
+            if name not in _OWN and name not in _SET:
                 found.extend(tensors_in(value))
     return found
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from steepest.errors import ModelError, first_line
+from steepest.gradnorm.attributes import attributes_restored
 
 _TABLES = (nn.Embedding, nn.EmbeddingBag)
 
@@ -102,7 +103,11 @@ def preserved_buffers(layers: Iterable[nn.Module]) -> Iterator[Buffers]:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Put the model into eval mode, and leave it as it was found."""
-    with preserved(model.modules()), preserved_buffers(model.modules()):
+    layers = list(model.modules())
+    with (
+        preserved(layers), preserved_buffers(layers),
+        attributes_restored(layers, without_caches=False),
+    ):  # fmt: skip
         try:
             model.eval()
         except NotImplementedError as error:
