@@ -150,14 +150,14 @@ def test_figures_that_are_fetched_anew_leave_the_focus_where_it_was(photos):
         page = enter(chromium, server, "gus")
         page.goto(f"{server.base}/progress")
         page.wait_for_load_state("load")
-        here = page.locator("#panel a", has_text="Waiting")
+        here = page.locator("#panel a", has_text="Labelled")
         here.focus()
         with page.expect_response("**/figures*"):
             pass
         page.evaluate("latest.clear()")  # as if something had changed
         page.evaluate("document.querySelector('#panel a').dataset.old = 'yes'")
         page.wait_for_function("() => !document.querySelector('#panel a').dataset.old")
-        assert page.evaluate("document.activeElement.textContent") == "Waiting"
+        assert page.evaluate("document.activeElement.textContent") == "Labelled"
         assert page.complaints == []
 
 

@@ -15,9 +15,10 @@ from steepest.labelling.project.store import Store
 
 State = Literal[
     "labelled",
-    "open",
     "skipped",
     "disputed",
+    "unanswered",
+    "open",
     "unreadable",
     "missing",
     "changed",
@@ -27,16 +28,20 @@ State = Literal[
 
 CONDITIONS: dict[str, str] = {
     "labelled": "labels IS NOT NULL",
-    "open": "open = 1",
-    "skipped": "skips > 0 AND labels IS NULL",
+    "skipped": "skips > 0 AND votes = 0",
     "disputed": "disputed = 1",
+    "unanswered": "votes = 0 AND skips = 0",
+    "open": "open = 1",
     "unreadable": "unreadable IS NOT NULL",
     "missing": "missing = 1",
     "changed": "changed = 2",
     "copies": "copy_of IS NOT NULL",
     "differing": DIFFERING,
 }
-"""What each state means in the table of images."""
+"""What each state means in the table of images.
+
+Every image is in one of the first four; the others say more about some of them.
+"""
 
 STANDING = """a.kind <> 'undo'
     AND NOT EXISTS (SELECT 1 FROM answers u WHERE u.undoes = a.number)"""

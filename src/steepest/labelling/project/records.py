@@ -134,26 +134,30 @@ class SampleState:
 class Counts:
     """How many images are in which state.
 
+    Labelled, skipped, disputed and unanswered images together are all.
+
     Attributes:
         images: All that were ever found.
+        labelled: Those with a label.
+        skipped: Those that somebody skipped and nobody labelled.
+        disputed: Those on which people are split evenly.
+        unanswered: Those about which nobody has said anything.
+        open: Those that people are still asked about, for a first answer or one more.
         unreadable: Those that cannot be shown.
         missing: Those whose file is gone.
-        labelled: Those with a label.
-        open: Those that still wait for an answer.
-        skipped: Those without a label that somebody skipped.
-        disputed: Those on which people are split evenly.
         changed: Answered ones whose files hold something else now.
         copies: Those without an answer that are asked about as another with the same bytes.
         differing: Those with another label than one with the same bytes.
     """
 
     images: int
-    unreadable: int
-    missing: int
     labelled: int
-    open: int
     skipped: int
     disputed: int
+    unanswered: int
+    open: int
+    unreadable: int
+    missing: int
     changed: int = 0
     copies: int = 0
     differing: int = 0

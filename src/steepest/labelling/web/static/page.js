@@ -14,9 +14,6 @@ function say(text) {
   box.hidden = !text;
 }
 
-// On a telephone, the list of pages is wider than the window.
-find("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-
 // --- pictures -----------------------------------------------------------------------------
 
 const ahead = new Map();
@@ -161,7 +158,7 @@ document.body.addEventListener("htmx:sendError", (event) => {
 // --- figures that are fetched again and again -------------------------------------------------
 
 const latest = new Map();
-let kept = { words: null, open: [] };
+let kept = { words: null, region: null, open: [], places: [] };
 
 document.body.addEventListener("htmx:beforeSwap", (event) => {
   const { target, serverResponse } = event.detail;
@@ -171,7 +168,12 @@ document.body.addEventListener("htmx:beforeSwap", (event) => {
   if (latest.get(target.id) === serverResponse && !find("#photo", target)) event.detail.shouldSwap = false;
   latest.set(target.id, serverResponse);
   const here = target.contains(document.activeElement) ? document.activeElement : null;
-  kept = { words: here && here.textContent, open: findAll("details", target).map((one) => one.open) };
+  kept = {
+    words: here && here.textContent,
+    region: here && here.getAttribute("aria-label"),
+    open: findAll("details", target).map((one) => one.open),
+    places: findAll(".scroll", target).map((one) => one.scrollLeft),
+  };
 });
 document.body.addEventListener("htmx:afterSwap", (event) => {
   const panel = event.detail.target;
@@ -181,8 +183,13 @@ document.body.addEventListener("htmx:afterSwap", (event) => {
   findAll("details", panel).forEach((one, place) => {
     one.open = Boolean(kept.open[place]);
   });
+  findAll(".scroll", panel).forEach((one, place) => {
+    one.scrollLeft = kept.places[place] || 0;
+  });
   if (kept.words === null) return;
-  const same = findAll("a, button, summary", panel).find((one) => one.textContent === kept.words);
+  const isSame = (one) => one.textContent === kept.words
+    || (kept.region && one.getAttribute("aria-label") === kept.region);
+  const same = findAll("a, button, summary, .scroll", panel).find(isSame);
   (same || panel).focus({ preventScroll: true });
 });
 
