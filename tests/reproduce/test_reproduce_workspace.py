@@ -11,6 +11,7 @@ from fake_records import fill, level_of
 
 from steepest.errors import InputError, RunFolderError
 from steepest.experiment import Experiment, load_config
+from steepest.report.store import Store
 from steepest.reproduce.artefact import Need
 from steepest.reproduce.level import Setting
 from steepest.reproduce.missing import tell_missing
@@ -91,7 +92,7 @@ def test_labels_are_read_with_a_purpose(work, run):
 
 
 def test_weights_that_were_not_kept_are_named(work, run, tmp_path):
-    elsewhere = replace(run, folder=tmp_path)
+    elsewhere = replace(run, store=Store(tmp_path))
     with pytest.raises(RunFolderError, match="keep_weights=all"):
         work.model(elsewhere, 1)
 
