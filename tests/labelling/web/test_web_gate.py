@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from drawn_shapes import draw_shapes
-from web_pages import TOKEN, is_one_line, open_pages, stranger
+from starlette.testclient import TestClient
+from web_pages import ADDRESS, TOKEN, is_one_line, open_pages, stranger
 
 from steepest.labelling.web.gate import MOST_BYTES, MOST_UPLOAD_BYTES, Gate
 
@@ -31,21 +32,50 @@ def test_nothing_is_shown_without_the_token(pages):
     assert refused(outside.get("/", headers={"cookie": b"steepest=\xff; ="}))
 
 
-def test_the_token_becomes_a_cookie_and_leaves_the_address(pages):
+def own_cookie(client):
+    return f"steepest={client.cookies['steepest']}"
+
+
+def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address(pages):
     entered = stranger(pages[1]).get(f"/?token={TOKEN}", follow_redirects=False)
     assert (entered.status_code, entered.headers["location"]) == (303, "/")
-    cookie = entered.headers["set-cookie"].lower()
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
+    cookies = entered.headers.get_list("set-cookie")
+    assert all("httponly" in one.lower() and "samesite=strict" in one.lower() for one in cookies)
+    assert "max-age" not in cookies[0].lower()  # ends with the browser, if not earlier
+    assert TOKEN not in str(entered.headers)
     assert entered.headers["cache-control"] == "no-store"
     assert TOKEN not in pages[1].get("/").text
+
+
+def test_the_token_is_no_cookie(pages):
+    assert refused(stranger(pages[1]).get("/task", headers={"cookie": f"steepest={TOKEN}"}))
+
+
+def test_a_cookie_dies_with_its_server(pages):
+    async def nothing(scope, receive, send):
+        raise AssertionError
+
+    later = TestClient(Gate(nothing, token=TOKEN), base_url=ADDRESS)
+    assert refused(later.get("/task", headers={"cookie": own_cookie(pages[1])}))
+
+
+def test_a_browser_is_not_redirected_from_the_address_which_it_would_remember(pages):
+    browser = stranger(pages[1])
+    accept = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    entered = browser.get(f"/?token={TOKEN}", headers=accept, follow_redirects=False)
+    assert (entered.status_code, entered.headers["refresh"]) == (403, "0; url=/")
+    assert TOKEN not in entered.text + str(entered.headers)
+    assert browser.get("/task").status_code == 200
+    wrong = browser.get("/?token=wrong", headers=accept)
+    assert refused(wrong)
+    assert "refresh" not in wrong.headers
 
 
 @pytest.mark.parametrize(
     "other", [b'seen={"a": 1}', b"two words=1", b"caf\xe9=1", b'open="', b"=", b"alone"]
 )
 def test_cookies_of_other_programs_on_this_machine_lock_nobody_out(pages, other):
-    own = f"steepest={TOKEN}".encode()
+    own = own_cookie(pages[1]).encode()
     for cookies in (other + b"; " + own, own + b"; " + other):
         assert stranger(pages[1]).get("/", headers={"cookie": cookies}).status_code == 200
 
@@ -88,7 +118,7 @@ def test_the_own_origin_is_let_in(pages):
     own = {"origin": "http://127.0.0.1:8433", "sec-fetch-site": "same-origin"}
     assert pages[1].get("/task", headers=own).status_code == 200
     tunnel = {"host": "localhost:9000", "origin": "http://localhost:9000"}
-    cookie = {"cookie": f"steepest={TOKEN}"}
+    cookie = {"cookie": own_cookie(pages[1])}
     assert stranger(pages[1]).get("/task", headers={**tunnel, **cookie}).status_code == 200
 
 
@@ -96,7 +126,7 @@ def test_the_own_origin_is_let_in(pages):
     "host", ["evil.example", "evil.example:8433", "192.0.2.7:8433", "", "[::1"]
 )
 def test_a_name_that_was_made_to_lead_here_is_refused(pages, host):
-    cookie = {"cookie": f"steepest={TOKEN}"}
+    cookie = {"cookie": own_cookie(pages[1])}
     assert refused(stranger(pages[1]).get("/task", headers={"host": host, **cookie}))
 
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from steepest.labelling.web.addresses import own_names
@@ -28,6 +28,11 @@ MOST_UPLOAD_BYTES = 64 << 20
 YEAR_SECONDS = 365 * 86_400
 _MARK_BYTES = 12
 _MARK = re.compile(r"[\w-]{16}", re.ASCII)
+_ENTERED = (
+    "<!doctype html><html lang=en><title>steepest</title>"
+    '<meta name=viewport content="width=device-width">'
+    '<link rel=icon href=/static/icon.svg><p>You are in: <a href="/">go on</a>.\n'
+)
 _ENTRY = "open the address that `steepest label` printed, by pasting it into the address bar"
 _ELSEWHERE = f"this request came from another site and was refused; {_ENTRY}"
 _SAFETY = {
@@ -48,8 +53,10 @@ class Gate:
         app: What is behind it.
         token: Who knows it may come in.
         host: The address that is listened on; decides which names the server answers to.
-        cookie: The name under which browsers keep the token. Beside it, under a name of its own,
-            each keeps a random mark that tells it from the others.
+        cookie: The name under which browsers keep that they were let in. What they keep is made
+            anew for each gate and is not the token, since they show it to servers on other ports
+            of the same machine. Beside it, under a name of its own, each keeps a random mark that
+            tells it from the others.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class Gate:
         self._names = {"localhost", host.lower()}
         if not is_loopback(host):
             self._names |= own_names()
+        self._session = secrets.token_urlsafe(32)
         self._tickets: set[str] = set()
         self._guard = threading.Lock()
 
@@ -98,27 +106,28 @@ class Gate:
         cookies = cookie_parser(headers.get("cookie", ""))
         given = parse_qs(scope["query_string"].decode("latin-1")).get(TOKEN)
         if given is not None and scope["path"] == "/":
-            return self._enter(given[-1], cookies)
-        if not self._is_token(cookies.get(self._cookie, "")):
+            return self._enter(given[-1], cookies, headers.get("accept", ""))
+        if not _same(self._session, cookies.get(self._cookie, "")):
             return _refuse(403, f"no valid token; {_ENTRY}")
         return _check_size(scope["path"], headers)
 
-    def _enter(self, given: str, cookies: Mapping[str, str]) -> Response:
+    def _enter(self, given: str, cookies: Mapping[str, str], accepted: str) -> Response:
         with self._guard:
             ticket = next((t for t in self._tickets if _same(t, given)), None)
             self._tickets.discard(ticket or "")
-        if ticket is None and not self._is_token(given):
+        if ticket is None and not _same(self._token, given):
             return _refuse(403, f"this token is not valid any more; {_ENTRY}")
-        answer = RedirectResponse("/", status_code=303)
-        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        answer: Response = RedirectResponse("/", status_code=303)
+        if "text/html" in accepted:
+            # A browser keeps an address that redirects in its history and suggests it from then
+            # on; one that was answered by an error it hides.
+            answer = HTMLResponse(_ENTERED, 403, {"refresh": "0; url=/"})
+        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict")
         name = browser_cookie(self._cookie)
         mark = read_mark(cookies.get(name)) or secrets.token_urlsafe(_MARK_BYTES)
         answer.set_cookie(name, mark, max_age=YEAR_SECONDS, httponly=True, samesite="strict")
         answer.headers["cache-control"] = "no-store"
         return answer
-
-    def _is_token(self, given: str) -> bool:
-        return _same(self._token, given)
 
     def _knows_host(self, header: str) -> bool:
         """Decide whether a name is ours: a stranger's name may be made to lead here."""
