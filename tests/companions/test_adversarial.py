@@ -96,6 +96,18 @@ def test_classes_go_with_their_images_unless_the_published_fault_is_wanted():
     assert one == other
 
 
+def test_shares_of_a_single_class_teach_what_the_class_does():
+    game = Game(0.0, 0.0, classification=5.0)
+    targets = torch.arange(8) % 3
+    by_class, by_share, by_mixture = networks(classes=3), networks(classes=3), networks(classes=3)
+    train(by_class, sides(targets=targets), game)
+    train(by_share, sides(targets=torch.eye(3)[targets]), game)
+    train(by_mixture, sides(targets=torch.full((8, 3), 1 / 3)), game)
+    pairs = list(zip(by_class.parameters(), by_share.parameters(), strict=True))
+    assert all(torch.allclose(one, other, atol=1e-5) for one, other in pairs)
+    assert not torch.allclose(by_class.classifier[0].weight, by_mixture.classifier[0].weight)
+
+
 @pytest.mark.parametrize("stale", [False, True])
 def test_stale_targets_are_those_of_the_same_iteration(stale):
     given = sides(targets=torch.arange(8), stale_targets=stale)

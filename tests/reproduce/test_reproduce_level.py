@@ -24,6 +24,19 @@ def test_every_need_of_every_artefact_is_a_valid_experiment(name, tmp_path):
                 assert level.variant(strategy, need.setting).config(config, 1).seed == 1
 
 
+@pytest.mark.parametrize("name", LEVELS)
+def test_every_strategy_can_choose_from_what_its_experiment_is_about(name, tmp_path):
+    level = load_level(name)
+    tasks = set()
+    for need in (need for one in all_artefacts() for need in one.needs()):
+        config = level.config(need.setting, need.init, weights=need.weights, work=tmp_path)
+        tasks.add(config.task.name)
+        for strategy in need.strategies if config.task.name == "segmentation" else ():
+            made = level.variant(strategy, need.setting).config(config, 0).strategy
+            assert create(made.name, made.options).dense, (need.setting, strategy)
+    assert "segmentation" in tasks
+
+
 def test_the_paper_level_is_the_presets(tmp_path):
     level = load_level("paper")
     config = level.config("svhn", None, weights=False, work=tmp_path)

@@ -37,7 +37,7 @@ def score(model, pool=POOL, options=TINY, support=TARGETS, **more):
     return steepest.score(model, pool, "sraal", options=options, support=support, **given)
 
 
-def given_to_training(model, monkeypatch, options=TINY, support=TARGETS):
+def given_to_training(model, monkeypatch, options=TINY, support=TARGETS, task=None):
     """Return what would be trained: the sides and the game."""
     seen = {}
 
@@ -51,7 +51,7 @@ def given_to_training(model, monkeypatch, options=TINY, support=TARGETS):
 
     monkeypatch.setattr(sraal, "train_adversary", keep)
     strategy = create("sraal", options)
-    how = Looking(labelled=range(8), progress=False, support=support)
+    how = Looking(labelled=range(8), progress=False, support=support, task=task)
     with looking_at(model, as_samples(POOL), strategy, how) as view:
         strategy.prepare(view)
         seen["ids"], seen["known"] = view.unlabelled.ids, view.labelled.ids
@@ -144,21 +144,63 @@ def test_what_is_missing_is_said_in_one_line(model):
         score(model, support=None)
     with pytest.raises(InputError, match="by --labelled FILE, or in Python labelled="):
         score(model, support=None, labelled=None)
-    with pytest.raises(InputError, match="none of the model's 3 classes"):
+    with pytest.raises(InputError, match="sample 2 says class 3, but the classes are 0 to 2"):
         score(model, support=Support(targets=dict.fromkeys(range(8), 3)))
     several = {i: torch.tensor([0, 1]) for i in range(8)}
-    with pytest.raises(InputError, match=r"one class each, .* use 'vaal'"):
+    with pytest.raises(
+        InputError, match=r"shape \[2\], where the model predicts one class: .*'vaal'"
+    ):
         score(model, support=Support(targets=several))
 
 
-def test_label_maps_are_refused_in_one_line():
-    strategy, task = create("sraal"), Segmentation(2)
-    pool = as_samples(POOL[:2])
-    with (
-        looking_at(nn.Conv2d(1, 2, 1), pool, strategy, Looking(task=task)) as view,
-        pytest.raises(InputError, match="has no meaning where a sample has many labels"),
-    ):
-        strategy.check(view)
+class Pixels(nn.Module):
+    """Labels every pixel with one of three classes."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = nn.Conv2d(1, 3, 3, padding=1)
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def maps(seed=0):
+    drawn = torch.randint(0, 4, (8, 8, 8), generator=generator(seed, "maps"))
+    drawn[drawn == 3] = 255
+    drawn[5] = 255
+    return Support(targets=dict(enumerate(drawn.to(torch.uint8))))
+
+
+def test_label_maps_teach_shares_of_classes_and_mean_uncertainties(monkeypatch):
+    model, known = Pixels(), maps()
+    seen = given_to_training(model, monkeypatch, support=known, task=Segmentation(3))
+    pixels = model(POOL[list(seen["ids"])]).double().softmax(1)
+    each = object_uncertainty(pixels.movedim(1, -1).reshape(-1, 3)).reshape(-1, 64)
+    torch.testing.assert_close(seen["sides"].states, each.mean(1), atol=1e-6, rtol=0)
+    for sample, shares in zip(seen["known"], seen["sides"].targets, strict=True):
+        counts = [int((known.targets[sample] == c).sum()) for c in range(3)]
+        assert shares.tolist() == [count / max(1, sum(counts)) for count in counts]
+        assert sum(counts) or sample == 5
+    assert seen["networks"].classifier[-1].out_features == 3
+
+
+def test_label_maps_are_learnt_from_whatever_the_batch_size():
+    model, images = Pixels().double(), POOL.double()
+    whole, part = (
+        score(model, images, support=maps(), task=Segmentation(3), batch_size=size).values
+        for size in ("auto", 3)
+    )
+    np.testing.assert_allclose(part, whole, rtol=1e-9)
+    other = score(model, images, support=maps(seed=1), task=Segmentation(3)).values
+    assert not np.array_equal(whole, other)
+
+
+def test_maps_that_are_none_of_the_model_are_refused():
+    with pytest.raises(InputError, match=r"sample 2 says class 7, .* and 255 where none is known"):
+        score(Pixels(), support=Support(targets={2: torch.full((8, 8), 7)}), task=Segmentation(3))
+    with pytest.raises(InputError, match=r"shape \[\], where the model predicts a map .*\[8, 8\]"):
+        score(Pixels(), task=Segmentation(3))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ class Sides:
         labelled: Labelled images.
         unlabelled: Unlabelled images.
         states: What the discriminator should say of each unlabelled image [U].
-        targets: Classes of the labelled images [L], where there is a classifier.
+        targets: Classes of the labelled images [L], or shares of classes in each [L, C], where
+            there is a classifier.
         stale_targets: Whether all steps of an iteration take the targets of the first one's images.
     """
 

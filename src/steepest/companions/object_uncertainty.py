@@ -9,7 +9,7 @@ _TINY = 1e-12
 
 
 def object_uncertainty(probabilities: Tensor, *, unbiased: bool = False) -> Tensor:
-    """Return 1 − m · v(m) / Var(p) for each prediction [N], in [0, 1].
+    """Return 1 − m · v(m) / Var(p) for each prediction [N, ...], in [0, 1].
 
     m is the largest probability, Var the variance over the C classes, and v(m) the smallest
     variance that a prediction with that m can have: all others equal. It is 0 for one-hot
@@ -17,7 +17,7 @@ def object_uncertainty(probabilities: Tensor, *, unbiased: bool = False) -> Tens
     vanish and their ratio is taken as 1.
 
     Args:
-        probabilities: Of each class [N, C].
+        probabilities: Of each class, at each position [N, C, ...].
         unbiased: Whether the variance is divided by C − 1 while the smallest is divided by C, as
             in the published code: a one-hot prediction then has 1/C and not 0.
     """

@@ -35,7 +35,6 @@ class Setting:
         seeds: How many seeds, where it is not the level's number.
         stand_in: What stands in for the paper's data, in words; empty for the data themselves.
         same_as: The experiment whose runs are taken instead of own ones.
-        strategies: The only strategies that are run at this level; none named means all.
         options: Options by strategy that differ from the level's here.
     """
 
@@ -45,7 +44,6 @@ class Setting:
     seeds: int | None = None
     stand_in: str = ""
     same_as: str = ""
-    strategies: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 

@@ -20,8 +20,7 @@ def tell_missing(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
 def _left_out(work: Workspace, need: Need) -> Iterable[str]:
     """Tell what the paper's table has and nobody asked for: without it, it is a part."""
     group, level = work.comparison(need).name, work.level
-    run = level.settings[level.resolve(need.setting)].strategies or need.strategies
-    others = [name for name in need.strategies if name in run and name not in work.only]
+    others = [name for name in need.strategies if name not in work.only]
     if work.only and others:
         yield f"{group}: {', '.join(others)} left out by --strategies"
     asked = len(level.seeds_of(need.setting, need.seeds))

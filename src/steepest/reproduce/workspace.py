@@ -92,10 +92,8 @@ class Workspace(TimeLimited):
         return tuple(complete)
 
     def strategies(self, need: Need) -> tuple[str, ...]:
-        """Return the strategies of a need that are run at this level and were asked for."""
-        level = self.level.settings[self.level.resolve(need.setting)].strategies
-        chosen = [names for names in (level, self.only) if names]
-        return tuple(name for name in need.strategies if all(name in names for names in chosen))
+        """Return the strategies of a need that were asked for."""
+        return tuple(n for n in need.strategies if not self.only or n in self.only)
 
     def problem_of(self, group: str, strategy: str) -> str:
         """Return why a strategy's runs of a comparison could not be made; empty if they could."""

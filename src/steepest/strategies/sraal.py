@@ -23,9 +23,12 @@ from steepest.companions.image_vae import ImageVae, stage_sizes
 from steepest.companions.object_uncertainty import object_uncertainty
 from steepest.companions.pool_images import PoolImages, fit_scaling
 from steepest.errors import InputError
+from steepest.gradnorm.inputs import call, logits_of
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
+from steepest.strategies.target_classes import check_targets, class_shares
 from steepest.strategies.view import PoolView
+from steepest.training.evaluate import samples_at_once
 
 _AT_ONCE = 64
 _DECAYS = 30
@@ -40,6 +43,8 @@ class Sraal(Scorer):
     As ``vaal``, but the discriminator D learns to give an unlabelled image the uncertainty of the
     model's prediction, and a labelled one 0; and the code is learnt together with the classes of
     the labelled images. Half of the code is decoded, the other half is classified. D is the logit.
+    For dense outputs the uncertainty is the mean over positions, and what is classified are the
+    shares of the classes in each label map.
 
     Attributes:
         latent: Length of the code; even.
@@ -67,7 +72,6 @@ class Sraal(Scorer):
 
     needs: ClassVar[Needs] = Needs.LOGITS | Needs.LABELLED | Needs.TARGETS
     trains: ClassVar[str] = "an autoencoder and its adversary"
-    dense: ClassVar[bool] = False
 
     latent: int = 200
     beta: float = 1.0
@@ -98,8 +102,6 @@ class Sraal(Scorer):
         """Train the autoencoder, the classifier and the discriminator."""
         targets = self._targets(labelled_of(pool, self.name))
         uncertainty, classes = self._uncertainty(pool.unlabelled)
-        if int(targets.max()) >= classes or int(targets.min()) < 0:
-            raise InputError(f"sraal: a target is none of the model's {classes} classes")
         iterations = self.iterations or iterations_for(
             pool, self.epochs, self.batch_size, self.name
         )
@@ -143,7 +145,7 @@ class Sraal(Scorer):
         return adversary.logits(batch.inputs)
 
     def check(self, pool: PoolView) -> None:
-        """Look whether samples are images of one class each."""
+        """Look whether samples are images."""
         stage_sizes(fit_scaling([pool], self.image_size, torch.float32).size)
         Strategy.check(self, pool)
 
@@ -168,23 +170,41 @@ class Sraal(Scorer):
         """Return the uncertainty of all unlabelled samples [N], and the number of classes."""
 
         def read(batch: Batch) -> Tensor:
-            self.check_positions(batch.logits)
             shares = batch.logits.double().softmax(1)
-            return object_uncertainty(shares, unbiased=self.official_variance)
+            found = object_uncertainty(shares, unbiased=self.official_variance)
+            return found.flatten(1).mean(1) if found.ndim > 1 else found
 
-        found = pool.collect(read, "measuring uncertainty for sraal", size=_AT_ONCE)["rows"]
+        first = pool.load([0])
+        shape = first.shape if isinstance(first, Tensor) else (1, 1)
+        size = min(_AT_ONCE, samples_at_once(shape, pool.device))
+        found = pool.collect(read, "measuring uncertainty for sraal", size=size)["rows"]
         return found, pool.classes
 
     def _targets(self, labelled: PoolView) -> Tensor:
-        targets = labelled.targets
-        if targets is None:
+        """Return the class of each labelled sample [N], or the shares of classes in its map [N, C].
+
+        Raises:
+            InputError: If they are not given for all, or are none of the model's classes.
+        """
+        known = labelled.support.targets
+        if any(i not in known for i in labelled.ids):
             raise InputError(
                 "sraal learns the classes of the labelled samples: give them by --labelled FILE "
                 "with id,label, or in Python support=Support(targets={id: class, …})"
             )
-        if targets.ndim != 1:
-            raise InputError(
-                "sraal is for one class each, not for label maps or several classes at once: use "
-                "'vaal', which asks for no classes"
-            )
-        return targets.long()
+        check_targets(labelled, self.name)
+        logits = labelled.task.distributions(logits_of(call(labelled.model, labelled.load([0]))))
+        (classes, *positions), ignored = logits.shape[1:], labelled.task.ignored
+        found = []
+        # One by one: label maps of all samples together would be large.
+        for sample in labelled.ids:
+            target = labelled.support.targets_of([sample])[0]
+            if target.is_floating_point() or list(target.shape) != positions:
+                wanted = f"a map of classes {positions}" if positions else "one class"
+                raise InputError(
+                    f"sraal: the target of sample {sample!r} has the shape {list(target.shape)}, "
+                    f"where the model predicts {wanted}: give such targets, or use 'vaal', which "
+                    "asks for none"
+                )
+            found.append(class_shares(target, classes, ignored) if positions else target.long())
+        return torch.stack(found)

@@ -1,4 +1,4 @@
-"""Are the targets of labelled samples classes that the model has?"""
+"""The targets of labelled samples: whether the model has such classes, and how many of each."""
 
 from __future__ import annotations
 
@@ -39,6 +39,15 @@ def check_targets(labelled: PoolView, strategy: str) -> None:
                 f"the classes are 0 to {classes - 1}{_or_ignored(labelled.task.ignored)}: correct "
                 "that label, or leave it out of --labelled or Support.targets"
             )
+
+
+def class_shares(target: Tensor, classes: int, ignored: int | None) -> Tensor:
+    """Return which share of a map's positions each class has [C]; zeros if none is known."""
+    known = target.long().flatten()
+    if ignored is not None:
+        known = known[known != ignored]
+    counts = torch.bincount(known, minlength=classes).double()
+    return counts / max(1, len(known))
 
 
 def _none_of(target: Tensor, classes: int, ignored: int | None) -> Tensor:
