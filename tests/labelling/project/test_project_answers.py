@@ -138,5 +138,5 @@ def test_the_history_can_only_grow(project):
 
 
 def test_an_unknown_state_is_refused(project):
-    with pytest.raises(InputError, match="labelled, open"):
+    with pytest.raises(InputError, match="labelled, skipped, disputed"):
         project.queue.samples(state="lost")
