@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from typing import Any
 
 import pytest
@@ -50,14 +51,14 @@ def test_entries_are_kept_in_order_over_several_openings(path):
     assert read_journal(path) == (ENTRIES, b"")
 
 
-def test_each_line_is_json_with_the_checksum_last(path):
+def test_each_line_is_json_with_the_digest_last(path):
     lines = write(path, ENTRIES).decode().split("\n")
     assert lines.pop() == ""
     assert len(lines) == len(ENTRIES)
     for line, entry in zip(lines, ENTRIES, strict=True):
         parsed = json.loads(line)
-        assert list(parsed) == [*entry, "crc"]
-        assert len(parsed["crc"]) == 8
+        assert list(parsed) == [*entry, "chain"]
+        assert len(parsed["chain"]) == 16
 
 
 def test_a_missing_file_is_an_empty_journal_and_is_not_made_by_reading(path):
@@ -95,7 +96,7 @@ def test_a_torn_last_line_is_set_aside_and_writing_goes_on(path):
     whole = write(path, ENTRIES)
     dropped = path.with_name("journal.jsonl.dropped")
     kept = b""
-    for torn in (b"{", b'{"text":"\xc3', b'{"a":1,"crc":"00000000"}\n'):
+    for torn in (b"{", b'{"text":"\xc3', b'{"a":1,"chain":"0123456789abcdef"'):
         path.write_bytes(whole + torn)
         with pytest.warns(DroppedEntryWarning, match=rf"\({len(torn)} bytes\).*journal\.jsonl\.dr"):
             journal = Journal(path)
@@ -117,6 +118,10 @@ def test_a_torn_last_line_is_set_aside_and_writing_goes_on(path):
         b'{"a":2,"crc":"2bdb0123"}',
         b"\xff\xfe",
         b'{"a":1,"crc":null}',
+        b'{"a":1,"chain":null}',
+        b'{"a":NaN,"chain":"0123456789abcdef"}',
+        b'{"a":"\\ud800","chain":"0123456789abcdef"}',
+        b'{"a":' + b"[" * 900 + b"]" * 900 + b',"chain":"0123456789abcdef"}',
     ],
 )
 def test_damage_before_the_last_line_is_an_error_that_repairs_nothing(path, damage):
@@ -124,7 +129,9 @@ def test_damage_before_the_last_line_is_an_error_that_repairs_nothing(path, dama
     lines[1] = damage
     path.write_bytes(b"\n".join(lines))
     for read in (read_journal, Journal):
-        with pytest.raises(JournalError, match=r"journal\.jsonl: line 2 is damaged.*entry 1"):
+        with pytest.raises(
+            JournalError, match=r"journal\.jsonl: line 2 is damaged.*to go on from entry 1"
+        ):
             read(path)
     assert path.read_bytes() == b"\n".join(lines)
     assert not path.with_name("journal.jsonl.dropped").exists()
@@ -146,3 +153,68 @@ def test_two_damaged_lines_at_the_end_are_not_taken_for_a_crash(path):
     path.write_bytes(whole + b'{"n":2,"crc":"0"}\n{"n":')
     with pytest.raises(JournalError, match="line 2 is damaged"):
         Journal(path)
+
+
+def test_any_flipped_bit_is_noticed_in_the_last_line_too_and_nothing_is_set_aside(path):
+    whole = write(path, [{"cycle": 12, "who": "ann"}, {"labels": ["owl", "cat"]}])
+    for place in range(len(whole)):
+        for bit in range(8):
+            changed = bytearray(whole)
+            changed[place] ^= 1 << bit
+            path.write_bytes(changed)
+            with pytest.raises(JournalError, match="is damaged"):
+                Journal(path)
+            assert path.read_bytes() == changed
+    assert not path.with_name("journal.jsonl.dropped").exists()
+
+
+LINES = [{"n": n, "labels": [n, n + 1]} for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("order", "first"),
+    [
+        ([1, 2, 3, 4], 1),
+        ([0, 2, 3, 4], 2),
+        ([0, 1, 2, 4], 4),
+        ([0, 0, 1, 2, 3, 4], 2),
+        ([0, 1, 2, 3, 4, 4], 6),
+        ([0, 2, 1, 3, 4], 2),
+        ([0, 1, 2, 4, 3], 4),
+        ([0, 1, 2, 3, 4, 0], 6),
+    ],
+)
+def test_a_line_that_is_missing_doubled_or_out_of_place_is_noticed(path, order, first):
+    lines = write(path, LINES).splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[place] for place in order))
+    before = path.read_bytes()
+    for read in (read_journal, Journal):
+        with pytest.raises(JournalError, match=rf"line {first} is damaged, or lines before"):
+            read(path)
+    assert path.read_bytes() == before
+
+
+def old_line(entry):
+    """Return a line as older versions wrote it, with a checksum of its own."""
+    body = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+    inner = body[:-1] + ("," if len(body) > 2 else "")
+    return f'{inner}"crc":"{zlib.crc32(body.encode()):08x}"}}\n'.encode()
+
+
+def test_a_journal_of_an_older_version_goes_on_and_is_chained_from_then(path):
+    path.parent.mkdir()
+    path.write_bytes(b"".join(old_line(entry) for entry in ENTRIES))
+    assert read_journal(path) == (ENTRIES, b"")
+    journal = Journal(path)
+    for entry in LINES:
+        journal.append(entry)
+    assert Journal(path).entries == [*ENTRIES, *LINES]
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert lines[: len(ENTRIES)] == [old_line(entry) for entry in ENTRIES]
+    for gone in range(len(lines) - 1):
+        path.write_bytes(b"".join(lines[:gone] + lines[gone + 1 :]))
+        with pytest.raises(JournalError, match=rf"line {max(gone, len(ENTRIES) - 1) + 1} is dam"):
+            read_journal(path)
+    path.write_bytes(b"".join(lines) + old_line(ENTRIES[1]))
+    with pytest.raises(JournalError, match=rf"line {len(lines) + 1} is damaged"):
+        read_journal(path)

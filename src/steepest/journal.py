@@ -1,19 +1,25 @@
 """Append-only JSON lines that survive a kill at any moment.
 
-Each line is one JSON object whose last key, ``crc``, is the checksum of the rest. An entry
-counts once its line is whole. A torn *last* line is what a crash leaves behind: it is set aside
-in ``NAME.dropped`` and reported. Anything wrong further up is damage and an error: nothing is
+Each line is one JSON object whose last key, ``chain``, is a digest of the rest and of all lines
+before it, so that a line that is changed, missing, doubled or out of place is noticed. An entry
+counts once its line is whole. A last line *without its end* is what a crash leaves behind: it is
+set aside in ``NAME.dropped`` and reported. Anything else is damage and an error: nothing is
 repaired by guessing.
+
+Lines of older versions end with ``crc``, a checksum of each line alone. They are read as they are,
+and the chain of the lines added since holds them too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
 import warnings
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +27,9 @@ from steepest.errors import DroppedEntryWarning, JournalError
 from steepest.parsing import parse_json
 
 Entry = dict[str, Any]
+
+_KEY = "chain"
+_KEYS = (_KEY, "crc")
 
 
 def read_journal(path: Path) -> tuple[list[Entry], bytes]:
@@ -30,15 +39,35 @@ def read_journal(path: Path) -> tuple[list[Entry], bytes]:
         The entries in order, and the bytes of a torn last line (empty if there is none).
 
     Raises:
-        JournalError: If a line before the last is damaged.
+        JournalError: If a line is damaged, or does not follow those before it.
     """
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return [], b""
-    except OSError as error:
-        raise JournalError(f"{path}: cannot be read ({error.strerror or error})") from error
-    return decode_journal(data, path)
+    found, torn = _read(path)
+    return found.entries, torn
+
+
+@dataclass
+class _Chain:
+    """The entries so far, and what the next line has to carry on from."""
+
+    entries: list[Entry] = field(default_factory=list)
+    link: str = ""
+    chained: bool = False
+
+    def add(self, line: bytes) -> bool:
+        """Take in a line without its end, if it is whole and follows those before it."""
+        found = _decode(line)
+        if found is None:
+            return False
+        entry, body, key, told = found
+        link = _link(self.link, body)
+        if key == _KEY:
+            whole = told == link
+        else:
+            whole = not self.chained and told == f"{zlib.crc32(body):08x}"
+        if whole:
+            self.entries.append(entry)
+            self.link, self.chained = link, key == _KEY
+        return whole
 
 
 def decode_journal(data: bytes, path: Path) -> tuple[list[Entry], bytes]:
@@ -49,22 +78,44 @@ def decode_journal(data: bytes, path: Path) -> tuple[list[Entry], bytes]:
         path: Where it is from, for messages.
 
     Raises:
-        JournalError: If a line before the last is damaged.
+        JournalError: If a line is damaged, or does not follow those before it.
     """
+    found, torn = _follow(data, path)
+    return found.entries, torn
+
+
+def _read(path: Path) -> tuple[_Chain, bytes]:
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return _Chain(), b""
+    except OSError as error:
+        raise JournalError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return _follow(data, path)
+
+
+def _follow(data: bytes, path: Path) -> tuple[_Chain, bytes]:
+    chain = _Chain()
     lines = data.split(b"\n")
     tail = lines.pop()
-    entries: list[Entry] = []
-    for number, line in enumerate(lines, start=1):
-        entry = _decode(line)
-        if entry is None:
-            if number == len(lines) and not tail:
-                return entries, line + b"\n"
-            raise JournalError(
-                f"{path}: line {number} is damaged; restore the file from a copy, "
-                f"or cut it off before that line to go on from entry {number - 1}"
-            )
-        entries.append(entry)
-    return entries, tail
+    for line in lines:
+        if not chain.add(line):
+            raise _damaged(path, chain)
+    # All of an entry and one byte more is no line that was cut short: its end was changed.
+    if tail and chain.add(tail[:-1]):
+        chain.entries.pop()
+        raise _damaged(path, chain)
+    return chain, tail
+
+
+def _damaged(path: Path, chain: _Chain) -> JournalError:
+    count = len(chain.entries)
+    remedy = "restore the file from a copy"
+    if count:
+        remedy += f", or cut it off before that line to go on from entry {count}"
+    return JournalError(
+        f"{path}: line {count + 1} is damaged, or lines before it are missing; {remedy}"
+    )
 
 
 class Journal:
@@ -76,9 +127,14 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.entries, torn = read_journal(path)
+        self._chain, torn = _read(path)
         if torn:
             self._set_aside(torn)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries so far."""
+        return self._chain.entries
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Write one entry and return once it is on the disk.
@@ -86,7 +142,7 @@ class Journal:
         Raises:
             JournalError: If it cannot be written; the file is then as before.
         """
-        line = _encode(entry)
+        line, link = _encode(entry, self._chain.link)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab", buffering=0) as file:
@@ -95,7 +151,8 @@ class Journal:
             raise JournalError(
                 f"{self.path}: cannot be written ({error.strerror or error}); make room and go on"
             ) from error
-        self.entries.append(dict(entry))
+        self._chain.entries.append(dict(entry))
+        self._chain.link = link
 
     def _set_aside(self, torn: bytes) -> None:
         keep = self.path.with_name(self.path.name + ".dropped")
@@ -135,20 +192,29 @@ def _write_all(file: io.FileIO, data: bytes) -> None:
         data = data[file.write(data) :]
 
 
-def _encode(entry: Mapping[str, Any]) -> bytes:
-    body = json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    crc = zlib.crc32(body.encode())
-    inner = body[:-1] + ("," if len(body) > 2 else "")
-    return f'{inner}"crc":"{crc:08x}"}}\n'.encode()
+def _encode(entry: Mapping[str, Any], before: str) -> tuple[bytes, str]:
+    """Return an entry's line, and the link that it ends with."""
+    body = _body(entry)
+    link = _link(before, body)
+    inner = body[:-1] + (b"," if len(body) > 2 else b"")
+    return inner + f'"{_KEY}":"{link}"}}\n'.encode(), link
 
 
-def _decode(line: bytes) -> Entry | None:
+def _decode(line: bytes) -> tuple[Entry, bytes, str, object] | None:
+    """Return an entry, its body, the last key of its line and what that says; None if damaged."""
     try:
         entry = parse_json(line)
-    except ValueError:
+        if not isinstance(entry, dict) or not entry or (key := next(reversed(entry))) not in _KEYS:
+            return None
+        told = entry.pop(key)
+        return entry, _body(entry), key, told
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(entry, dict) or "crc" not in entry:
-        return None
-    crc = entry.pop("crc")
-    body = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
-    return entry if crc == f"{zlib.crc32(body.encode()):08x}" else None
+
+
+def _body(entry: Mapping[str, Any]) -> bytes:
+    return json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _link(before: str, body: bytes) -> str:
+    return hashlib.blake2b(before.encode() + body, digest_size=8).hexdigest()

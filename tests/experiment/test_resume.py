@@ -175,10 +175,18 @@ def test_records_that_are_missing_doubled_or_out_of_place_are_refused(order, tol
     what = config(loop__cycles=3, training__epochs=1)
     Experiment(what, out).run()
     path = out / "records.jsonl"
-    lines = path.read_text().splitlines()
-    path.write_text("".join(f"{lines[i]}\n" for i in order))
+    lines, entries = path.read_bytes().splitlines(keepends=True), Journal(path).entries
+    path.unlink()
+    for i in order:  # Each whole by itself, as lines of older versions are.
+        Journal(path).append(entries[i])
     before = path.read_bytes()
     for _ in range(2):  # The second time too: the folder is not left locked.
         with pytest.raises(JournalError, match=told):
+            Experiment(what, out).run()
+        assert path.read_bytes() == before
+    path.write_bytes(b"".join(lines[i] for i in order))
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(JournalError, match=r"line \d is damaged, or lines before it are miss"):
             Experiment(what, out).run()
     assert path.read_bytes() == before

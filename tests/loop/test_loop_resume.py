@@ -8,7 +8,8 @@ import pytest
 from loop_parts import Teacher, Trainer, make_points
 
 import steepest
-from steepest.errors import DroppedEntryWarning, RunFolderError, SettingWarning
+from steepest.errors import DroppedEntryWarning, JournalError, RunFolderError, SettingWarning
+from steepest.journal import Journal
 
 POINTS, CLASSES = make_points()
 
@@ -145,11 +146,30 @@ def test_a_journal_that_lacks_what_the_other_tells_of_is_refused(tmp_path, name,
     with make(tmp_path / "a") as loop:
         loop.run(3, 5)
     path = tmp_path / "a" / name
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[i] for i in kept))
+    whole, entries = path.read_bytes(), Journal(path).entries
+    path.write_bytes(b"")
+    for i in kept:  # Each whole by itself, as lines of older versions are.
+        Journal(path).append(entries[i])
     for _ in range(2):  # The second shows that the first let go of the folder.
         with pytest.raises(RunFolderError, match=rf"lines of {name} are missing or twice"):
             make(tmp_path / "a")
+    path.write_bytes(whole)
+    make(tmp_path / "a").close()
+
+
+@pytest.mark.parametrize("name", ["rounds.jsonl", "labels.jsonl"])
+def test_a_journal_without_a_line_in_the_middle_is_refused(tmp_path, name):
+    with make(tmp_path / "a") as loop:
+        loop.run(3, 5)
+    path = tmp_path / "a" / name
+    lines = path.read_bytes().splitlines(keepends=True)
+    for gone in range(1, len(lines) - 1):
+        path.write_bytes(b"".join(lines[:gone] + lines[gone + 1 :]))
+        before = path.read_bytes()
+        for _ in range(2):
+            with pytest.raises(JournalError, match=rf"{name}: line {gone + 1} is damaged, or"):
+                make(tmp_path / "a")
+        assert path.read_bytes() == before
     path.write_bytes(b"".join(lines))
     make(tmp_path / "a").close()
 
@@ -159,6 +179,6 @@ def test_the_files_of_a_folder_are_as_documented(tmp_path):
         loop.run(1, 5)
     first = json.loads((tmp_path / "a" / "rounds.jsonl").read_text().splitlines()[0])
     assert set(first) == {
-        "number", "labelled", "learnt_from", "metrics", "asked", "strategy", "seconds", "crc",
+        "number", "labelled", "learnt_from", "metrics", "asked", "strategy", "seconds", "chain",
     }  # fmt: skip
     assert steepest.Pool.replay(tmp_path / "a" / "labels.jsonl").counts()["labelled"] == 5

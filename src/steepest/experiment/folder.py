@@ -60,20 +60,18 @@ class RunFolder:
         try:
             _check_owner(path, config)  # Another process may have begun here meanwhile.
             _check_data(path / "data.json", data)
-        except RunFolderError:
-            self._lock.release()
-            raise
-        write_atomically(path / "config.json", json.dumps(config.to_table(), indent=1) + "\n")
-        self._journal = Journal(path / "records.jsonl")
-        where = str(self._journal.path)
-        self.records = [Record.from_table(entry, where) for entry in self._journal.entries]
-        try:
+            write_atomically(path / "config.json", json.dumps(config.to_table(), indent=1) + "\n")
+            self._journal = Journal(path / "records.jsonl")
+            where = str(self._journal.path)
+            self.records = [Record.from_table(entry, where) for entry in self._journal.entries]
             _check_order(self.records, where)
-        except JournalError:
+            if (
+                len(self.records) < config.loop.cycles
+            ):  # A complete run tells what it was made with.
+                write_atomically(path / "data.json", json.dumps(data, indent=1) + "\n")
+        except BaseException:
             self._lock.release()
             raise
-        if len(self.records) < config.loop.cycles:  # A complete run tells what it was made with.
-            write_atomically(path / "data.json", json.dumps(data, indent=1) + "\n")
 
     def close(self) -> None:
         """Let others in."""

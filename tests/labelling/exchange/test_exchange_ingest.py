@@ -9,10 +9,12 @@ import pytest
 from PIL import Image
 from small_exchange import journal, labels_of, make_folder
 
-from steepest.errors import InputError, PoolError, SteepestError
+from steepest.errors import DroppedEntryWarning, InputError, JournalError, PoolError, SteepestError
 from steepest.labelling.exchange.ingest import ingest
+from steepest.labelling.exchange.rounds import Round
 from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.pool import State, Verb
+from steepest.scoring.selection import Selection
 
 CSV = 'id,label\na.png,cat\n"b, c.png",dog\nä d.png,2\n'
 
@@ -300,3 +302,71 @@ def test_every_error_is_one_of_ours_and_one_line(folder, write):
         with pytest.raises(SteepestError) as error:
             ingest(write(f"{number}.{suffix}", content), folder)
         assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def answered(folder, write):
+    """Return a loop with three answers, in an entry between others."""
+    ingest(write("first.csv", CSV), folder)
+    folder.commit(Round(Selection(("e.png", "f.png"), (2.0, 1.0), "margin", model="beef")))
+    return folder
+
+
+def damaged(content):
+    """Yield a journal with each line after the first gone, and with a bit of each flipped."""
+    lines = content.splitlines(keepends=True)
+    for place in range(1, len(lines) - 1):
+        yield b"".join(lines[:place] + lines[place + 1 :])
+    for place, line in enumerate(lines):
+        for spot in (3, len(line) // 2, len(line) - 2, len(line) - 1):
+            bad = line[:spot] + bytes([line[spot] ^ 2]) + line[spot + 1 :]
+            yield b"".join([*lines[:place], bad, *lines[place + 1 :]])
+
+
+def test_no_damage_to_the_journal_costs_a_label_of_the_table(answered, write):
+    path, table = answered.path / "pool.jsonl", answered.path / "labels.csv"
+    whole, labels = path.read_bytes(), table.read_bytes()
+    more = write("more.csv", "id,label\ne.png,cat\n")
+    count = 0
+    for content in damaged(whole):
+        path.write_bytes(content)
+        with pytest.raises(JournalError, match=r"begin another loop and take .*labels\.csv"):
+            ingest(more, answered)
+        assert (path.read_bytes(), table.read_bytes()) == (content, labels)
+        count += 1
+    assert count > 15
+    path.write_bytes(whole)
+    assert ingest(more, answered).new == 1
+    assert table.read_bytes() == labels + b"e.png,cat\n"
+
+
+def test_answers_that_are_in_the_table_alone_are_not_written_over(folder, write):
+    """The end of a journal may be gone, and nothing in it tells."""
+    before = journal(folder)
+    ingest(write("first.csv", CSV), folder)
+    path, table = folder.path / "pool.jsonl", folder.path / "labels.csv"
+    labels = table.read_bytes()
+    path.write_bytes(before + b'{"entry":"la')
+    with pytest.warns(DroppedEntryWarning):
+        folder.open_pool().close()
+    for told in ("e.png,cat", "a.png,dog"):
+        with pytest.raises(JournalError, match=r"labels\.csv has 3 .*'cat' of sample 'a.png'"):
+            ingest(write("more.csv", f"id,label\n{told}\n"), folder)
+        assert table.read_bytes() == labels
+        assert journal(folder) == before
+    assert ingest(write("more.csv", CSV + "e.png,cat\n"), folder).new == 4
+    path.write_bytes(before)
+    assert ingest(table, folder).new == 4
+    table.write_text("nothing")
+    with pytest.raises(JournalError, match=r"line 1: .*move the file away"):
+        ingest(write("more.csv", "id,label\nf.png,cat\n"), folder)
+    table.unlink()
+    assert ingest(write("more.csv", "id,label\nf.png,cat\n"), folder).new == 1
+    assert table.read_text(encoding="utf-8").count("\n") == 6
+
+
+def test_a_label_that_was_taken_back_is_known_all_the_same(answered, write):
+    with answered.open_pool() as pool:
+        pool.unlabel(["a.png"], cycle=1, who="ana")
+    assert ingest(write("more.csv", "id,label\ne.png,cat\n"), answered).new == 1
+    assert "a.png" not in (answered.path / "labels.csv").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from steepest.errors import InputError, UnknownNameError
 from steepest.files import write_atomically
 from steepest.labelling.exchange.answer import Answer, merge
 from steepest.labelling.exchange.changes import Change, carry_out, plan
-from steepest.labelling.exchange.csv_file import label_table, read_csv
+from steepest.labelling.exchange.csv_file import check_known, label_table, read_csv
 from steepest.labelling.exchange.folder import LABELS, LoopFolder, next_round
 from steepest.labelling.exchange.jsonl_file import read_jsonl
 from steepest.labelling.exchange.rows import Reader, to_answers
@@ -79,6 +79,7 @@ def ingest(
     Raises:
         InputError: If the file cannot be used; the pool is then as before.
         PoolError: If it contradicts what is on record; the pool is then as before.
+        JournalError: If the pool has lost labels that the loop's table tells of.
     """
     kind = kind or _kind_of(path)
     with folder.open_pool() as pool:
@@ -96,6 +97,8 @@ def ingest(
             raise UnknownNameError("format of labels", kind, FORMATS)
         answers = merge(answers, str(path), folder.say)
         changes = plan(pool, answers, who=who, may_change=lambda _: relabel, say=folder.say)
+        if path.resolve() != (folder.path / LABELS).resolve():
+            check_known(folder, pool, answers)
         return settle(folder, pool, answers, changes)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steepest.labelling.exchange.changes import plan, withdraw
+from steepest.labelling.exchange.csv_file import check_known
 from steepest.labelling.exchange.folder import SERVER, LoopFolder
 from steepest.labelling.exchange.ingest import Ingested, settle
 from steepest.labelling.label_studio.annotations import Read, Rules, read_tasks
@@ -41,6 +42,7 @@ def pull(folder: LoopFolder, project: Project, reading: Reading) -> Ingested:
     Raises:
         InputError: If annotations disagree or cannot be read; the pool is then as before.
         PoolError: If they contradict labels from elsewhere; the pool is then as before.
+        JournalError: If the pool has lost labels that the loop's table tells of.
     """
     tasks = project.export()
     with folder.open_pool() as pool:
@@ -54,6 +56,7 @@ def pull(folder: LoopFolder, project: Project, reading: Reading) -> Ingested:
             may_change=lambda sample: reading.relabel or sample in ours,
             say=folder.say,
         )
+        check_known(folder, pool, read.answers)
         changes += withdraw(_taken_back(pool, read, ours), f"{SERVER}deleted")
         return settle(folder, pool, read.answers, changes)
 
