@@ -98,7 +98,7 @@ def test_the_leading_parameters_are_as_documented(function, leading):
 def test_select_takes_all_that_score_takes():
     scoring = inspect.signature(steepest.score).parameters
     choosing = inspect.signature(steepest.select).parameters
-    assert set(choosing) - set(scoring) == {"k"}
+    assert set(choosing) - set(scoring) == {"k", "class_names"}  # what picks alone are about
     assert set(scoring) - set(choosing) == {"shard"}  # of which nothing can be chosen
     assert {n: p.default for n, p in scoring.items() if n != "shard"}.items() <= {
         n: p.default for n, p in choosing.items()

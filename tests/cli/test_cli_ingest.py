@@ -120,7 +120,6 @@ def test_a_loop_that_cannot_begin_leaves_no_folder(workshop, capsys, changes, mo
     ("more", "message"),
     [
         (["--more"], "add --run"),
-        (["--class-names", "a,b"], "add --run"),
         (["--export", "label-studio"], "needs --run"),
     ],
 )

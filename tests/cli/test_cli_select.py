@@ -280,14 +280,14 @@ def test_labels_may_be_names_where_the_classes_are_named(photos, workshop, capsy
     wanted = learnt_from(workshop, capsys, [f"{name},{c}" for name, c in numbers.items()])
     named = ["\ufeffid,label", *(f"{name},{words[c]}" for name, c in numbers.items())]
     names = ("--class-names", ",".join(words))
-    assert learnt_from(workshop, capsys, named, *names) == wanted
+    assert learnt_from(workshop, capsys, named, *names).ids == wanted.ids
     # A loop knows its classes; numbers are understood beside names.
     mixed = [*named[:-1], f"{READABLE[5]},2"]
     assert learnt_from(workshop, capsys, mixed, *names, "--run", "loop").ids == wanted.ids
     assert learnt_from(workshop, capsys, mixed, "--run", "loop").ids == wanted.ids
     # A sheet as a spreadsheet saves it; who was not asked yet is not labelled.
     sheet = ["id;label;skip;rank", *(f"{name};{words[c]};;1" for name, c in numbers.items())]
-    assert learnt_from(workshop, capsys, [*sheet, f"{READABLE[6]};;;2"], *names) == wanted
+    assert learnt_from(workshop, capsys, [*sheet, f"{READABLE[6]};;;2"], *names).ids == wanted.ids
 
 
 @pytest.mark.parametrize(
@@ -319,10 +319,29 @@ def test_labels_that_nobody_learns_from_may_be_names(photos, workshop, capsys):
     assert "5 of 10 samples" in told.out
 
 
-def test_class_names_are_for_something(photos, workshop, capsys):
-    told = run_here(capsys, *command("--class-names", "cat,dog,owl,newt"))
-    assert told.code == 2
-    assert "--class-names is for a labelling loop or --labelled" in told.err
+def test_the_verdict_is_printed_and_saved_with_the_classes_names(photos, workshop, capsys):
+    told = run_here(capsys, *command("--quiet", "--class-names", "cat,dog,owl,newt"))
+    assert told.code == 0, told.err
+    picks = steepest.Selection.load(workshop / "picks.csv")
+    assert str(picks.verdict) in told.out.splitlines()
+    beside = json.loads((workshop / "picks.csv.json").read_text())
+    assert beside["verdict"]["sentence"] == str(picks.verdict)
+    assert {c.name for c in picks.verdict.spread} <= {"cat", "dog", "owl", "newt"}
+    assert sum(c.picks for c in picks.verdict.spread) == K
+    told = run_here(capsys, *command("--quiet", "--class-names", "cat,dog"))
+    assert (told.code, "2 class names for a model with 4 outputs" in told.err) == (2, True)
+    told = run_here(capsys, *command("--quiet", "--strategy", "random"))
+    assert "predicted as" not in told.out
+
+
+def test_a_verdict_on_scores_of_shards_names_the_classes(photos, workshop, capsys):
+    names = ("--quiet", "--class-names", "cat,dog,owl,newt")
+    assert run_here(capsys, *command(*names)).code == 0
+    whole = steepest.Selection.load(workshop / "picks.csv")
+    argv = ("--quiet", "--shard", "1/1")
+    assert run_here(capsys, *command(*argv, out="part.npz")).code == 0
+    told = run_here(capsys, *command(*names, "--scores", "part.npz"))
+    assert str(whole.verdict) in told.out.splitlines(), told.err
 
 
 def test_a_name_with_a_comma_is_no_label(photos, workshop, capsys):

@@ -137,11 +137,14 @@ def execute(arguments: argparse.Namespace) -> int:
             "progress": not arguments.quiet,
         }
 
+    def named(loop: Pool | None) -> dict[str, Any]:
+        return {**look(loop), "class_names": names}
+
     def choose(loop: Pool | None, k: int) -> Selection:
         if arguments.scores is not None:
-            return choose_scored(arguments.scores, model, pool, k, strategy, look(loop))
+            return choose_scored(arguments.scores, model, pool, k, strategy, named(loop))
         with own_failures_told("strategy", arguments.strategy):
-            return select(model, pool, k, strategy, **look(loop))
+            return select(model, pool, k, strategy, **named(loop))
 
     if arguments.shard is not None:
         loop = None if settings is None else loop_pool(arguments, settings)
@@ -149,24 +152,26 @@ def execute(arguments: argparse.Namespace) -> int:
             score_shard(arguments, model, pool, strategy, look(loop))
         return 0
     if settings is not None:
-        picks = choose_round(arguments, settings, model, pool, choose)
+        chosen = choose_round(arguments, settings, model, pool, choose)
     else:
-        picks = choose(None, arguments.k)
-        write_out(arguments, [(0, Round(picks))])
-        say_chosen(arguments, picks)
-    _say_regime(picks)
+        chosen = choose(None, arguments.k)
+        write_out(arguments, [(0, Round(chosen))])
+        say_chosen(arguments, chosen)
+    if chosen is not None:
+        _say_what_to_think(chosen)
     return 0
 
 
-def _say_regime(picks: Selection) -> None:
-    if picks.regime is None:
-        return
-    correlation = picks.regime.rank_correlation
-    shown = "n/a" if correlation is None else f"{correlation:+.2f}"
-    print(
-        f"mean entropy {picks.regime.entropy_ratio:.0%} of its maximum; "
-        f"rank correlation of score and entropy {shown}"
-    )
+def _say_what_to_think(picks: Selection) -> None:
+    if picks.regime is not None:
+        correlation = picks.regime.rank_correlation
+        shown = "n/a" if correlation is None else f"{correlation:+.2f}"
+        print(
+            f"mean entropy {picks.regime.entropy_ratio:.0%} of its maximum; "
+            f"rank correlation of score and entropy {shown}"
+        )
+    if picks.verdict is not None:
+        print(picks.verdict)
 
 
 def _check_out(arguments: argparse.Namespace) -> None:

@@ -46,8 +46,8 @@ def add_loop_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--class-names",
         metavar="NAMES",
-        help="the classes of a loop, or of --labelled, in the model's order: cat,dog or @FILE with "
-        "one per line",
+        help="the classes of a loop, of --labelled or of what is said of the picks, in the model's "
+        "order: cat,dog or @FILE with one per line",
     )
     parser.add_argument(
         "--more",
@@ -67,10 +67,6 @@ def loop_settings(arguments: argparse.Namespace) -> Settings | None:
     if arguments.run is None:
         if arguments.more:
             raise InputError("--more is for a labelling loop; add --run")
-        if arguments.class_names and arguments.labelled is None:
-            raise InputError(
-                "--class-names is for a labelling loop or --labelled: add --run or that"
-            )
         if arguments.export == "label-studio":
             raise InputError("--export label-studio needs --run, which knows the classes")
         if arguments.out is not None:
@@ -113,8 +109,12 @@ def choose_round(
     model: nn.Module,
     pool: PoolLike,
     choose: Choose,
-) -> Selection:
-    """Choose the next round of a loop, note it there, and write out what waits."""
+) -> Selection | None:
+    """Choose the next round of a loop, note it there, and write out what waits.
+
+    Returns:
+        What was chosen now; None if enough samples wait.
+    """
     samples = as_samples(pool)
     words = Vocabulary(settings.task, settings.classes)
     # A model that does not fit its classes shows now, and not after hours of scoring.
@@ -145,20 +145,19 @@ def choose_round(
 
 def write_out(
     arguments: argparse.Namespace, made: Sequence[Numbered], folder: LoopFolder | None = None
-) -> Selection:
-    """Write picks where, and as what, they are wanted, and return them as one selection."""
-    picks, out = put_together(made), arguments.out
+) -> None:
+    """Write picks where, and as what, they are wanted."""
+    out = arguments.out
     if out is None:
-        return picks
+        return
     if arguments.export is None:
-        picks.save(out)
+        put_together(made).save(out)
     else:
         write_atomically(out, export_text(arguments.export, made, folder))
     if arguments.export == "label-studio" and folder is not None:
         from steepest.labelling.label_studio.config import make_config
 
         write_atomically(folder.path / CONFIG, make_config(folder.vocabulary) + "\n")
-    return picks
 
 
 def say_chosen(arguments: argparse.Namespace, picks: Selection) -> None:
@@ -167,20 +166,18 @@ def say_chosen(arguments: argparse.Namespace, picks: Selection) -> None:
     print(chosen if arguments.out is None else f"{chosen}: {arguments.out}")
 
 
-def _show(arguments: argparse.Namespace, taken: Taken, folder: LoopFolder) -> Selection:
-    """Write out what people are asked now, and say how much of it is old."""
+def _show(arguments: argparse.Namespace, taken: Taken, folder: LoopFolder) -> Selection | None:
+    """Write out what people are asked now, say how much of it is old, and return what is new."""
     earlier, new = taken.waiting_count, taken.new
     made = [] if arguments.more else [*taken.waiting]
     if new is not None:
         made.append((taken.number, new))
-    picks = write_out(arguments, made, folder)
+    write_out(arguments, made, folder)
     all_waiting = earlier + (0 if new is None else len(new.picks))
     waiting = counted(all_waiting, "sample waits for a label", "samples wait for a label")
     if new is None:
         place = "" if arguments.out is None else f": {arguments.out}"
         print(f"nothing new was chosen, since enough samples wait (--more chooses others){place}")
-        # What was found out about another model would be taken for this one's.
-        picks = replace(picks, regime=None)
     else:
         say_chosen(arguments, new.picks)
         if earlier:
@@ -190,7 +187,7 @@ def _show(arguments: argparse.Namespace, taken: Taken, folder: LoopFolder) -> Se
     if arguments.export == "label-studio":
         print(f"labelling configuration for the project: {folder.path / CONFIG}")
     print(f"round {taken.number} of {arguments.run}: {waiting}")
-    return picks
+    return None if new is None else new.picks
 
 
 def _count_classes(arguments: argparse.Namespace, names: tuple[str, ...]) -> None:

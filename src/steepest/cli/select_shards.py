@@ -102,4 +102,4 @@ def choose_scored(
             f"({counted(len(differing), 'sample differs', 'samples differ')}, such as "
             f"{next(iter(differing))!r}): score the shards again"
         )
-    return merged.select(k)
+    return merged.select(k, how["class_names"])

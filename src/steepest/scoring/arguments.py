@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from steepest.errors import InputError
@@ -80,6 +80,21 @@ def check_labelled(labelled: Iterable[SampleId]) -> set[SampleId]:
         return {plain_id(i) for i in labelled}
     except TypeError:  # An array without a dimension says that it can be iterated over.
         raise InputError("labelled is a single number: give a list of ids") from None
+
+
+def check_class_names(names: object) -> tuple[str, ...]:
+    """Return names of classes as a tuple.
+
+    Raises:
+        InputError: If they are none.
+    """
+    # A lone text would pass for its letters.
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise InputError(f"class_names is a {type(names).__name__}: give a list of names")
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"class_names holds {name!r}: give a text for each class")
+    return tuple(names)
 
 
 def whole_number(value: Any) -> int | None:  # noqa: ANN401

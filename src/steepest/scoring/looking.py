@@ -57,6 +57,7 @@ class Looking:
     progress: bool | Progress = True
     support: Support | None = None
     shard: Shard = WHOLE
+    class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_subset(self.subset)
@@ -149,7 +150,7 @@ def looking_at(
             first = next(iter(samples.batches(positions[:2], 2)))
             lens = _with_penultimate(lens, first)
 
-        first_look = FirstLook()
+        first_look = FirstLook(class_names=how.class_names)
 
         def view(part: Samples, **more: Any) -> WatchedView:  # noqa: ANN401
             more |= {"seed": how.seed, "support": support, "progress": shown}

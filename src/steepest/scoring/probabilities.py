@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from steepest.errors import ProbabilitiesWarning
+from steepest.selection.verdict import check_names
 from steepest.strategies import Batch, PoolView
 from steepest.strategies.view import Columns, Make
 
@@ -32,14 +33,22 @@ class FirstLook:
     Attributes:
         done: Whether logits were seen.
         probabilities: Whether they look like probabilities.
+        class_names: The names of the classes [C], if they are known.
     """
 
     done: bool = False
     probabilities: bool = False
+    class_names: tuple[str, ...] = ()
 
     def note(self, logits: Tensor | None) -> None:
-        """Look at the logits of a batch [N, C, ...] if they are the first."""
+        """Look at the logits of a batch [N, C, ...] if they are the first.
+
+        Raises:
+            InputError: If there are names for another number of classes.
+        """
         if not self.done and logits is not None:
+            if logits.ndim == 2:
+                check_names(self.class_names, logits.shape[1])
             self.done, self.probabilities = True, look_like_probabilities(logits)
 
 

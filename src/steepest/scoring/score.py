@@ -110,6 +110,7 @@ def score(
         regime=regime,
         entropies=view.entropies,
         classes=view.classes,
+        predicted=view.predicted,
         gradients=Needs.GRADIENTS in chosen.needs,
         shard=part,
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from steepest.counted import counted
 from steepest.errors import InputError
+from steepest.scoring.arguments import check_class_names
 from steepest.scoring.regime import Regime, diagnose, warn_of_inversion
 from steepest.scoring.score_file import read_scores, write_scores
 from steepest.scoring.select import check_k
@@ -19,7 +20,10 @@ from steepest.scoring.selection import Selection
 from steepest.scoring.shards import WHOLE, Shard
 from steepest.seeds import SampleId
 from steepest.selection import top_k
+from steepest.selection.verdict import judge
 from steepest.tables import from_table, to_table
+
+D = TypeVar("D", bound=np.generic)
 
 _ALIKE = ("strategy", "options", "seed", "model", "classes")
 """What all shards of a pool have in common."""
@@ -39,6 +43,8 @@ class Scores:
         regime: The diagnosis, or None for strategies that do not look at the model.
         entropies: Entropy of each prediction [N]; None for those strategies.
         classes: The number of classes; 0 for those strategies.
+        predicted: The most likely class of each sample [N]; None for those strategies, and where a
+            sample has more than one.
         gradients: Whether gradients were measured.
         shard: Which part of the pool was scored.
     """
@@ -54,6 +60,7 @@ class Scores:
     classes: int = 0
     gradients: bool = False
     shard: Shard = WHOLE
+    predicted: npt.NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -64,11 +71,12 @@ class Scores:
         span = f": {self.values.min():.3g} to {self.values.max():.3g}" if len(self) else ""
         return f"<Scores: {scored}{span}>"
 
-    def select(self, k: int) -> Selection:
+    def select(self, k: int, class_names: Sequence[str] = ()) -> Selection:
         """Choose the k highest scores, as ``steepest.select`` does of the same pool.
 
         Args:
             k: How many.
+            class_names: The names of the classes [C] in the model's order, for the verdict.
 
         Raises:
             InputError: If k is less than 1 or more than there are scores, or other shards are
@@ -91,6 +99,7 @@ class Scores:
             model=self.model,
             regime=self.regime,
             candidates=len(self),
+            verdict=judge(self.predicted, best, self.classes, names=check_class_names(class_names)),
         )
 
     @classmethod
@@ -114,13 +123,13 @@ class Scores:
         if len(set(ids)) < len(ids):
             raise InputError("shards have samples in common: make all of them from one pool")
         values = np.concatenate([part.values for part in found])
-        told = [part.entropies for part in found if part.entropies is not None]
-        entropies = np.concatenate(told) if len(told) == len(found) else None
+        entropies = _joined([part.entropies for part in found])
         return replace(
             found[0],
             ids=ids,
             values=values,
             entropies=entropies,
+            predicted=_joined([part.predicted for part in found]),
             regime=diagnose(values, entropies, found[0].classes),
             shard=WHOLE,
         )
@@ -134,6 +143,8 @@ class Scores:
         columns = {"values": self.values}
         if self.entropies is not None:
             columns["entropies"] = self.entropies
+        if self.predicted is not None:
+            columns["predicted"] = self.predicted.astype(np.float64)
         facts = {name: getattr(self, name) for name in (*_ALIKE, "gradients")}
         facts["shard"] = to_table(self.shard)
         write_scores(Path(path), self.ids, columns, facts)
@@ -148,11 +159,24 @@ class Scores:
         ids, columns, facts = read_scores(Path(path))
         try:
             values, entropies = columns["values"], columns.get("entropies")
-            shard = from_table(Shard, facts.pop("shard"))
-            regime = diagnose(values, entropies, facts["classes"])
-            return cls(ids, values, regime=regime, entropies=entropies, shard=shard, **facts)
+            predicted = columns.get("predicted")
+            return cls(
+                ids,
+                values,
+                regime=diagnose(values, entropies, facts["classes"]),
+                entropies=entropies,
+                predicted=None if predicted is None else predicted.astype(np.intp),
+                shard=from_table(Shard, facts.pop("shard")),
+                **facts,
+            )
         except (KeyError, TypeError) as error:
             raise InputError(f"{path} holds no scores saved by steepest ({error})") from error
+
+
+def _joined(parts: Sequence[npt.NDArray[D] | None]) -> npt.NDArray[D] | None:
+    """Return columns of parts as one of all; None if a part has none."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
 
 
 def _check_complete(shards: Sequence[Shard]) -> None:

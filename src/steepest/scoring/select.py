@@ -16,7 +16,7 @@ from steepest.gradnorm.wrappers import unspread
 from steepest.measure import Measurement, measured
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
-from steepest.scoring.arguments import BatchSize, check_subset, whole_number
+from steepest.scoring.arguments import BatchSize, check_class_names, check_subset, whole_number
 from steepest.scoring.looking import (
     Looking,
     as_strategy,
@@ -30,6 +30,7 @@ from steepest.scoring.samples import PoolLike, Samples, as_samples
 from steepest.scoring.selection import Selection
 from steepest.seeds import SampleId, check_seed
 from steepest.selection import top_k
+from steepest.selection.verdict import judge
 from steepest.strategies import Strategy, Support
 from steepest.strategies.choice import checked
 from steepest.tasks.base import Task
@@ -52,11 +53,12 @@ def select(
     device: torch.device | str | None = None,
     progress: bool | Progress = True,
     support: Support | None = None,
+    class_names: Sequence[str] = (),
 ) -> Selection:
     """Choose the k samples of a pool that should be labelled next.
 
-    All arguments but ``k`` are those of ``steepest.score``, which has ``shard`` as well. Warns when
-    a gradient norm ranks the most uncertain samples last.
+    All arguments but ``k`` and ``class_names`` are those of ``steepest.score``, which has
+    ``shard`` as well. Warns when a gradient norm ranks the most uncertain samples last.
 
     Args:
         model: Any module that returns logits, or carries them in its output.
@@ -78,6 +80,7 @@ def select(
         progress: Whether to show progress.
         support: What some strategies take beside the model: targets of labelled samples, a
             committee, the model of the cycle before, features; see ``Support``.
+        class_names: The names of the classes [C] in the model's order, for the verdict.
 
     Raises:
         InputError: If k is less than 1 or more than there are candidates.
@@ -99,6 +102,7 @@ def select(
         device=device,
         progress=progress,
         support=support,
+        class_names=check_class_names(class_names),
     )
     outcome = choose_from(model, samples, k, chosen, how)
     warn_if_inverted(outcome.selection.regime, chosen)
@@ -144,6 +148,14 @@ def choose_from(
         with measured(view.device) as choosing:
             found = checked(strategy.choose(view, k), len(view), k, strategy.name)
         regime = diagnose(found.values, view.entropies, view.classes)
+    verdict = judge(
+        view.predicted,
+        found.positions,
+        view.classes,
+        names=how.class_names,
+        by_score=found.values is not None,
+        said=found.said,
+    )
     warn_of_probabilities(view.first, stacklevel=3)
     selection = Selection(
         ids=tuple(view.ids[i] for i in found.positions),
@@ -154,6 +166,7 @@ def choose_from(
         model=chosen_by,
         regime=regime,
         candidates=len(view),
+        verdict=verdict,
     )
     last: tuple[tuple[SampleId, float], ...] = ()
     # A million scores are not ranked once more for nobody.

@@ -13,6 +13,7 @@ from steepest.errors import InputError
 from steepest.scoring.regime import Regime
 from steepest.scoring.selection_file import read_table, write_table
 from steepest.seeds import SampleId
+from steepest.selection.verdict import Verdict
 from steepest.tables import from_table, to_table
 
 _SHOWN = 3
@@ -32,6 +33,8 @@ class Selection:
         model: Fingerprint of the model that was asked.
         regime: The diagnosis, or None for strategies that do not look at the model.
         candidates: The number of samples that were scored.
+        verdict: What to think of the picks: how they are spread over the classes that the model
+            predicts. None if it was not asked, or does not tell one class of several.
     """
 
     ids: tuple[SampleId, ...]
@@ -42,6 +45,7 @@ class Selection:
     model: str = ""
     regime: Regime | None = None
     candidates: int = 0
+    verdict: Verdict | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -21,11 +21,14 @@ class Choice:
         positions: Where they stand among the candidates [k]; distinct.
         scores: How much each was wanted when it was taken [k].
         values: The scores of all candidates [N], if the strategy gives one to each.
+        said: What the strategy says of its choice, in a sentence with a full stop; it begins the
+            verdict on the picks.
     """
 
     positions: npt.NDArray[np.intp]
     scores: npt.NDArray[np.float64]
     values: npt.NDArray[np.float64] | None = None
+    said: str = ""
 
 
 def checked(choice: Choice, candidates: int, k: int, strategy: str) -> Choice:
@@ -58,7 +61,7 @@ def checked(choice: Choice, candidates: int, k: int, strategy: str) -> Choice:
             )
         if not np.isfinite(row).all():
             raise NonFiniteError(f"strategy {strategy!r} returned {name} that are not finite")
-    return Choice(found.astype(np.intp), scores, values)
+    return Choice(found.astype(np.intp), scores, values, choice.said)
 
 
 def _to_array(row: Any) -> npt.NDArray[Any]:  # noqa: ANN401 - a list or tensor will do

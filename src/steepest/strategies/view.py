@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,18 @@ class Lens:
     penultimate: str | None = None
 
 
+class Prediction(NamedTuple):
+    """What the model says of B samples.
+
+    Attributes:
+        entropies: Of each prediction [B].
+        classes: The most likely class [B]; None where a sample has more than one.
+    """
+
+    entropies: Tensor
+    classes: Tensor | None
+
+
 class PoolView:
     """Samples under the present model, and what belongs to them.
 
@@ -95,6 +107,7 @@ class PoolView:
         self.lens = lens
         self.progress = progress or SilentProgress()
         self.entropies: npt.NDArray[np.float64] | None = None
+        self.predicted: npt.NDArray[np.intp] | None = None
         self.classes = 0
         self.prepared: Any = None
         self._samples = samples
@@ -155,21 +168,25 @@ class PoolView:
             Columns [N, ...]; a single one is called ``"rows"``.
         """
         found: Columns = {}
-        uncertain: list[Tensor] = []
+        seen: list[Prediction] = []
         done = 0
         with self.progress.task(what, len(self)) as step:
-            for count, rows, entropies in self._made(make, size or self.lens.batch_size):
+            for count, rows, prediction in self._made(make, size or self.lens.batch_size):
                 self._put(found, rows, done)
-                if entropies is not None:
-                    uncertain.append(entropies)
+                if prediction is not None:
+                    seen.append(prediction)
                 done += count
                 step.advance(count)
-        if sum(map(len, uncertain)) == len(self):
-            self.entropies = torch.cat(uncertain).numpy()
+        if sum(len(prediction.entropies) for prediction in seen) == len(self):
+            self.entropies = torch.cat([prediction.entropies for prediction in seen]).numpy()
+            classes = [prediction.classes for prediction in seen]
+            known = [found for found in classes if found is not None]
+            if len(known) == len(seen):
+                self.predicted = torch.cat(known).numpy().astype(np.intp)
         return found
 
-    def _made(self, make: Make, size: int) -> Iterator[tuple[int, Columns, Tensor | None]]:
-        """Yield the size of each batch, its rows, and its entropies [B] if the model ran.
+    def _made(self, make: Make, size: int) -> Iterator[tuple[int, Columns, Prediction | None]]:
+        """Yield the size of each batch, its rows, and what is predicted of it if the model ran.
 
         No batch goes out of here: what it holds would be there while the next one is looked at.
         """
@@ -191,16 +208,18 @@ class PoolView:
                     most = len(batch) // 2
                     torch.cuda.empty_cache()
                     continue
-                yield len(batch), rows, self._entropies(batch)
+                yield len(batch), rows, self._prediction(batch)
                 start += len(batch)
             done += len(ids)
 
-    def _entropies(self, batch: Batch) -> Tensor | None:
-        if batch.known_logits is None:
+    def _prediction(self, batch: Batch) -> Prediction | None:
+        logits = batch.known_logits
+        if logits is None:
             return None
-        _check_predictions(batch.known_logits, batch.ids)
-        self.classes = batch.known_logits.shape[1]
-        return entropy(batch.known_logits).double().cpu()
+        _check_predictions(logits, batch.ids)
+        self.classes = logits.shape[1]
+        classes = logits.argmax(1).cpu() if logits.ndim == 2 else None
+        return Prediction(entropy(logits).double().cpu(), classes)
 
     def _put(self, columns: Columns, rows: Columns, start: int) -> None:
         """Write some rows into columns of all, made with the first: there is never a copy."""

@@ -44,6 +44,8 @@ def part_of(made: Round, ids: Collection[SampleId]) -> Round:
         picks,
         ids=tuple(picks.ids[place] for place in places),
         scores=tuple(picks.scores[place] for place in places),
+        # It is about all of them.
+        verdict=picks.verdict if len(places) == len(picks) else None,
     )
     guesses = tuple(made.guesses[place] for place in places) if made.guesses else ()
     return Round(left, guesses, made.request)

@@ -52,4 +52,5 @@ def put_together(made: Sequence[Numbered]) -> Selection:
         parts[-1],
         ids=tuple(sample for picks in parts for sample in picks.ids),
         scores=tuple(score for picks in parts for score in picks.scores),
+        verdict=parts[-1].verdict if len(parts) == 1 else None,
     )
