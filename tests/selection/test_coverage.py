@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from steepest.errors import InputError
-from steepest.selection import coverage as module
+from steepest.selection import coverage_state as module
 from steepest.selection import distances
 from steepest.selection.coverage import greedy_coverage, median_square, total_coverage
 
