@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from steepest.labelling.project.contents import Budget, note_answered, read_cont
 from steepest.labelling.project.looking import look_closely
 from steepest.labelling.project.replaced import settle_suspected
 from steepest.labelling.project.retraining import run_round
+from steepest.labelling.project.store import FILE_NAME
 
 RED, GREEN, BLUE = "red-000.png", "green-001.png", "blue-002.png"
 
@@ -188,7 +191,7 @@ def test_large_files_are_left_to_the_training_and_odd_ones_are_no_error(photos, 
     (tmp_path / "secret.png").write_bytes(b"x")
     assert read_content(photos, "../secret.png") is None
     seen = read_content(photos, "a.npy")
-    assert contents.size_of(seen.text) == seen.size_bytes == (photos / "a.npy").stat().st_size
+    assert contents.size_of(seen.text) == seen.stamp.size_bytes == (photos / "a.npy").stat().st_size
 
 
 def test_copies_are_asked_about_once_and_take_the_label_of_the_one(photos, tmp_path):
@@ -283,3 +286,84 @@ def test_no_two_copies_are_in_one_batch(photos, monkeypatch):
         picked = [pick.sample for pick in project.picks()]
         assert len(picked) == 6
         assert sum(sample == RED or "copy" in sample for sample in picked) == 1
+
+
+def make_alike(folder):
+    """Make files of the same size and date, two in each of two folders."""
+    rng = np.random.default_rng(0)
+    for name in ("a/0.npy", "a/1.npy", "b/0.npy", "b/1.npy"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, rng.integers(0, 255, (9, 9), dtype=np.uint8))
+        os.utime(path, ns=(10**18, 10**18))
+    return folder
+
+
+def exchange(first, second):
+    """Give two files or folders each other's name, as a tool that renumbers does."""
+    aside = first.with_name("aside")
+    first.rename(aside)
+    second.rename(first)
+    aside.rename(second)
+
+
+@pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize("names", [("a/0.npy", "b/1.npy"), ("a", "b")])
+def test_files_that_exchange_names_are_noticed_though_sizes_and_dates_are_equal(
+    tmp_path, names, imported
+):
+    photos = make_alike(tmp_path / "photos")
+    labels = {"a/0.npy": "red", "a/1.npy": "green", "b/1.npy": "blue"}
+    with open_project(photos, ask_copies=True) as project:
+        if imported:
+            rows = [f"{sample},{label}" for sample, label in labels.items()]
+            (tmp_path / "l.csv").write_text("\n".join(["id,label", *rows]))
+            assert project.import_labels(tmp_path / "l.csv").added == 3
+        else:
+            for sample, label in labels.items():
+                project.queue.answer("ann", sample, [label])
+        shown = project.pictures.thumbnail("a/0.npy", 64)
+        exchange(*(photos / name for name in names))
+        expected = sorted({"a/0.npy", "b/1.npy"} if "/" in names[0] else labels)
+        assert project.rescan().changed == len(expected)
+        assert changed_in(project) == expected
+        assert project.pictures.thumbnail("a/0.npy", 64).etag != shown.etag
+        exchange(*(photos / name for name in names))
+        assert project.rescan().changed == 0
+
+
+def test_a_file_that_took_the_name_of_the_one_on_the_page_is_not_answered(tmp_path):
+    photos = make_alike(tmp_path / "photos")
+    shown = contents.mark_file(photos, "a/0.npy")
+    with open_project(photos) as project:
+        exchange(photos / "a/0.npy", photos / "a/1.npy")
+        with pytest.raises(InputError, match="was replaced while"):
+            project.queue.answer("ann", "a/0.npy", ["red"], shown=shown)
+
+
+def test_other_rights_alone_change_no_label_and_forget_no_copies(tmp_path):
+    photos = make_alike(tmp_path / "photos")
+    with open_project(photos) as project:
+        project.queue.answer("ann", "a/0.npy", ["red"])
+        for path in photos.glob("*/*.npy"):
+            path.chmod(0o600)
+        assert project.rescan().changed == 0
+        assert project.labels() == [("a/0.npy", ("red",))]
+
+
+def test_an_upgraded_project_compares_what_was_exchanged_before(tmp_path):
+    photos = make_alike(tmp_path / "photos")
+    with open_project(photos) as project:
+        for sample in ("a/0.npy", "a/1.npy", "b/0.npy"):
+            project.queue.answer("ann", sample, ["red"])
+    exchange(photos / "a/0.npy", photos / "a/1.npy")
+    with open_project(photos) as project:
+        assert changed_in(project) == ["a/0.npy", "a/1.npy"]
+        project.keep_labels()
+    exchange(photos / "a/0.npy", photos / "a/1.npy")
+    with closing(sqlite3.connect(photos / ".steepest" / FILE_NAME)) as file:
+        file.execute("ALTER TABLE images DROP COLUMN place")
+        file.execute("PRAGMA user_version = 6")
+        file.commit()
+    with open_project(photos) as project:
+        assert changed_in(project) == ["a/0.npy", "a/1.npy"]

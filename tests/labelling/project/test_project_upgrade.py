@@ -23,6 +23,7 @@ def old(tmp_path):
         file.execute(f"DROP INDEX images_{index}")
     for table, column in (
         *(("images", name) for name in ("content", "changed", "asked_again", "copy_of", "enough")),
+        ("images", "place"),
         ("images", "rests_until"),
         ("assignments", "browser"),
         ("trainings", "folds"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from steepest.errors import DataError, InputError
 from steepest.labelling.project.pictures import locate
+from steepest.labelling.project.stamps import Stamp
 from steepest.labelling.project.store import Store
 
 _DIGEST_BYTES = 16
@@ -23,13 +24,11 @@ class Content:
 
     Attributes:
         text: Equal for equal bytes alone; begins with the size.
-        size_bytes: The file's size.
-        changed_ns: When it was changed last, in nanoseconds.
+        stamp: What the disk said of the file.
     """
 
     text: str
-    size_bytes: int
-    changed_ns: int
+    stamp: Stamp
 
 
 @dataclass
@@ -75,10 +74,9 @@ def read_content(photos: Path, sample: str, budget: Budget | None = None) -> Con
             after = os.fstat(file.fileno())
     except (DataError, OSError, MemoryError):
         return None
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+    if Stamp.of(before) != Stamp.of(after):
         return None  # it is being written
-    text = f"{after.st_size}:{digest.hexdigest()}"
-    return Content(text, after.st_size, after.st_mtime_ns)
+    return Content(f"{after.st_size}:{digest.hexdigest()}", Stamp.of(after))
 
 
 def read_if_new(photos: Path, image: sqlite3.Row, budget: Budget) -> Content | None:
@@ -106,7 +104,9 @@ def mark_file(photos: Path, sample: str) -> str | None:
         status = (photos / sample).stat()
     except (OSError, ValueError):
         return None
-    return f"{status.st_mtime_ns:x}-{status.st_size:x}"
+    # Without the file's number: some shares number files anew all the time, and an answer would be
+    # refused for that.
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ctime_ns:x}"
 
 
 def check_shown(photos: Path, sample: str, shown: str | None) -> None:
@@ -125,12 +125,12 @@ def check_shown(photos: Path, sample: str, shown: str | None) -> None:
 
 
 def is_as_noted(photos: Path, image: sqlite3.Row) -> bool:
-    """Decide whether an image's file has the size and date that were noted; not if it is gone."""
+    """Decide whether the disk says of an image's file what was noted; not if it is gone."""
     try:
         status = locate(photos, image["id"]).stat()
     except (DataError, OSError):
         return False
-    return (status.st_size, status.st_mtime_ns) == (image["size_bytes"], image["changed_ns"])
+    return Stamp.of(status) == Stamp.of_row(image)
 
 
 def note_contents(
@@ -141,14 +141,14 @@ def note_contents(
     Args:
         store: The project's file.
         photos: The folder of the samples.
-        rows: With number, id, size_bytes and changed_ns of images.
+        rows: With number and id of images.
         budget: What may be read.
     """
-    found: list[tuple[str, int, int, int]] = []
+    found: list[tuple[str | int, ...]] = []
     for row in rows:
         seen = read_content(photos, row["id"], budget)
         if seen is not None:
-            found.append((seen.text, row["number"], seen.size_bytes, seen.changed_ns))
+            found.append((seen.text, row["number"], *seen.stamp))
         if len(found) >= _AT_ONCE:
             _write(store, found)
             found = []
@@ -168,18 +168,18 @@ def note_answered(store: Store, photos: Path, budget: Budget | None = None) -> N
     """
     with store.reading() as connection:
         rows = connection.execute(
-            """SELECT number, id, size_bytes, changed_ns FROM images WHERE content IS NULL
+            """SELECT number, id FROM images WHERE content IS NULL
             AND (votes > 0 OR skips > 0) AND changed = 0 AND missing = 0"""
         ).fetchall()
     note_contents(store, photos, rows, budget)
 
 
-def _write(store: Store, found: Sequence[tuple[str, int, int, int]]) -> None:
+def _write(store: Store, found: Sequence[tuple[str | int, ...]]) -> None:
     if not found:
         return
     with store.writing() as connection:
         connection.executemany(
             """UPDATE images SET content = ? WHERE number = ? AND content IS NULL
-            AND size_bytes = ? AND changed_ns = ?""",
+            AND size_bytes = ? AND changed_ns = ? AND place = ?""",
             found,
         )

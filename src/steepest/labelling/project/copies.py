@@ -12,7 +12,7 @@ from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 
 # Files of a size of their own are never read; nor are empty ones, which are no images.
-_ALIKE = """SELECT i.number, i.id, i.size_bytes, i.changed_ns FROM images i
+_ALIKE = """SELECT i.number, i.id FROM images i
     WHERE i.open = 1 AND i.votes = 0 AND i.skips = 0 AND i.content IS NULL AND i.size_bytes > 0
     AND (:among IS NULL OR i.number IN (SELECT value FROM json_each(:among)))
     AND EXISTS (SELECT 1 FROM images o WHERE o.size_bytes = i.size_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from steepest.labelling.project.contents import note_answered
 from steepest.labelling.project.exporting import (
     ExportReport,
     LabelRow,
@@ -14,6 +15,7 @@ from steepest.labelling.project.exporting import (
 )
 from steepest.labelling.project.importing import GivenBy, ImportReport, import_labels
 from steepest.labelling.project.label_files import choose_format, read_labels
+from steepest.labelling.project.looking import quick_budget
 from steepest.labelling.project.records import Labels
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
@@ -83,6 +85,8 @@ class Exchanging:
             self.store, self._settings, given, self._clock(), known_only=known_only
         )
         if report.added:
+            # Otherwise a file that takes another's name before the next training would not show.
+            note_answered(self.store, self.photos, quick_budget())
             self.trainer.consider("labels were imported")
         return report
 

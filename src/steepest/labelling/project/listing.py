@@ -15,6 +15,7 @@ from steepest.datasets.folder import SUFFIXES
 from steepest.errors import DataError
 from steepest.labelling.project.resolve import reopen
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.stamps import Stamp
 from steepest.labelling.project.store import Store
 from steepest.seeds import keyed_uniform
 
@@ -30,10 +31,15 @@ _RENEW = """UPDATE images SET unreadable = NULL, copy_of = NULL,
     changed = CASE WHEN votes = 0 AND skips = 0 THEN 0
         WHEN content IS NULL AND (size_bytes <> :size OR changed = 2) THEN 2 ELSE 1 END,
     content = CASE WHEN votes > 0 OR skips > 0 THEN content END,
-    size_bytes = :size, changed_ns = :at WHERE id = :id"""
+    size_bytes = :size, changed_ns = :at, place = :place WHERE id = :id"""
 
-Found = tuple[str, int, int]
-"""A relative path, its size in bytes and when it was changed in nanoseconds."""
+# Earlier versions did not note it, and what was labelled then may have been exchanged since.
+_PLACE = """UPDATE images SET place = :place,
+    changed = CASE WHEN changed = 0 AND (votes > 0 OR skips > 0) THEN 1 ELSE changed END
+    WHERE id = :id"""
+
+Found = tuple[str, Stamp]
+"""A relative path, and what the disk says of the file."""
 
 Kinds = tuple[tuple[str, int], ...]
 """Endings of names with how many files have them, the most frequent first."""
@@ -129,22 +135,20 @@ def scan(store: Store, photos: Path, settings: Settings) -> Scan:
 def _note(connection: sqlite3.Connection, rows: list[Found], turn: int, settings: Settings) -> None:
     given = {"ids": json.dumps([row[0] for row in rows]), "turn": turn}
     known = {
-        row["id"]: (row["size_bytes"], row["changed_ns"])
+        row["id"]: Stamp.of_row(row)
         for row in connection.execute(
-            """SELECT id, size_bytes, changed_ns FROM images
+            """SELECT id, size_bytes, changed_ns, place FROM images
             WHERE id IN (SELECT value FROM json_each(:ids))""",
             given,
         )
     }
     _add(connection, [row for row in rows if row[0] not in known], turn, settings)
-    connection.executemany(
-        _RENEW,
-        [
-            {"id": name, "size": size, "at": at}
-            for name, size, at in rows
-            if known.get(name, (size, at)) != (size, at)
-        ],
-    )
+    for name, stamp in rows:
+        noted = known.get(name, stamp)
+        if noted != stamp:
+            size, at, place = stamp
+            now = {"id": name, "size": size, "at": at, "place": place}
+            connection.execute(_PLACE if noted == (size, at, "") else _RENEW, now)
     # Another process may be looking too, and what it has seen stays seen.
     connection.execute(
         """UPDATE images SET seen = :turn WHERE seen < :turn
@@ -161,11 +165,12 @@ def _add(connection: sqlite3.Connection, rows: list[Found], turn: int, settings:
     chance = keyed_uniform(settings.seed, "validation", ids)[:, 0]
     held_out = chance < settings.validation_share
     connection.executemany(
-        """INSERT OR IGNORE INTO images (id, size_bytes, changed_ns, seen, held_out, shuffle)
-        VALUES (?, ?, ?, ?, ?, ?)""",
+        """INSERT OR IGNORE INTO images
+        (id, size_bytes, changed_ns, place, seen, held_out, shuffle)
+        VALUES (?, ?, ?, ?, ?, ?, ?)""",
         (
-            (*row, turn, int(out), float(place))
-            for row, out, place in zip(rows, held_out, shuffle, strict=True)
+            (name, *stamp, turn, int(out), float(turn_in_line))
+            for (name, stamp), out, turn_in_line in zip(rows, held_out, shuffle, strict=True)
         ),
     )
 
@@ -217,4 +222,4 @@ def _look(entry: os.DirEntry[str], name: str, inside: Path) -> Found | None:
         status = entry.stat()
     except (OSError, RuntimeError, UnicodeEncodeError):
         return None
-    return name, status.st_size, status.st_mtime_ns
+    return name, Stamp.of(status)

@@ -20,6 +20,7 @@ from steepest.labelling.project.listing import check_there
 from steepest.labelling.project.marks import let_rest, note_failure, note_found
 from steepest.labelling.project.passing import AccessError, GoneError, explain_passing
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.stamps import Stamp
 from steepest.labelling.project.store import Store
 
 SIDES = range(16, 2049)
@@ -200,6 +201,6 @@ def _read(path: Path) -> bytes | None:
 def _version(path: Path) -> str:
     """Return what changes with a file; on some disks, the date alone does not."""
     try:
-        return f"{(status := path.stat()).st_mtime_ns} {status.st_size}"
+        return str(tuple(Stamp.of(path.stat())))
     except OSError as error:
         raise explain_passing(path.name, error) or DataError(f"{path.name}: no file") from error

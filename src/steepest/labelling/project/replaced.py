@@ -13,6 +13,7 @@ from steepest.labelling.project.history import find_image
 from steepest.labelling.project.records import Answer
 from steepest.labelling.project.resolve import IMPORTED_BY, refresh
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.stamps import Stamp
 from steepest.labelling.project.store import Store
 
 SAME, SUSPECTED, CHANGED = 0, 1, 2
@@ -39,25 +40,26 @@ def settle_suspected(store: Store, photos: Path, budget: Budget | None = None) -
     """
     with store.reading() as connection:
         rows = connection.execute(
-            """SELECT number, id, size_bytes, changed_ns, content FROM images
+            """SELECT number, id, size_bytes, changed_ns, place, content FROM images
             WHERE changed > 0 AND changed = ? AND missing = 0 ORDER BY number""",
             (SUSPECTED,),
         ).fetchall()
     found = []
     for row in rows:
-        content, noted = row["content"], (row["size_bytes"], row["changed_ns"])
-        if content is not None and size_of(content) != noted[0]:
+        content, noted = row["content"], Stamp.of_row(row)
+        if content is not None and size_of(content) != noted.size_bytes:
             found.append((CHANGED, content, row["number"], *noted))
             continue
         seen = read_content(photos, row["id"], budget)
-        if seen is not None and (seen.size_bytes, seen.changed_ns) == noted:
+        if seen is not None and seen.stamp == noted:
             state = SAME if content in (None, seen.text) else CHANGED
             found.append((state, content or seen.text, row["number"], *noted))
     if found:
         with store.writing() as connection:
             connection.executemany(
                 f"""UPDATE images SET changed = ?, content = ? WHERE number = ?
-                AND changed = {SUSPECTED:d} AND size_bytes = ? AND changed_ns = ?""",  # noqa: S608
+                AND changed = {SUSPECTED:d}
+                AND size_bytes = ? AND changed_ns = ? AND place = ?""",  # noqa: S608
                 found,
             )
 
@@ -82,8 +84,7 @@ def note_labelled(
         seen: What is in the file.
     """
     number, known = image["number"], image["content"]
-    noted = (image["size_bytes"], image["changed_ns"])
-    same = image["changed"] == SAME and noted == (seen.size_bytes, seen.changed_ns)
+    same = image["changed"] == SAME and Stamp.of_row(image) == seen.stamp
     others = connection.execute(
         "SELECT 1 FROM current WHERE image = ? AND annotator NOT IN (?, ?)",
         (number, answer.annotator, IMPORTED_BY),
@@ -94,9 +95,9 @@ def note_labelled(
     # Answers about different files have no file in common: none is the one that they saw.
     content = f"{size_of(known)}:mixed {number}" if mixed else seen.text
     connection.execute(
-        """UPDATE images SET content = ?, changed = ?, size_bytes = ?, changed_ns = ?
+        """UPDATE images SET content = ?, changed = ?, size_bytes = ?, changed_ns = ?, place = ?
         WHERE number = ?""",
-        (content, CHANGED if mixed else SAME, seen.size_bytes, seen.changed_ns, number),
+        (content, CHANGED if mixed else SAME, *seen.stamp, number),
     )
     if mixed:
         let_others_follow(connection, settings, number)
@@ -117,7 +118,7 @@ def note_labelled(
 def mark_changed(connection: sqlite3.Connection) -> str:
     """Return what tells the files that changed so far from any others, for a decision on them."""
     rows = connection.execute(
-        """SELECT number, size_bytes, changed_ns FROM images
+        """SELECT number, size_bytes, changed_ns, place FROM images
         WHERE changed > 0 AND changed = ? ORDER BY number""",
         (CHANGED,),
     )

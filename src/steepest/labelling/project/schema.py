@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 6
+VERSION = 7
 """Counts changes of the tables; a file of a later version is refused."""
 
 _OF_CONTENT = (
@@ -56,7 +56,8 @@ TABLES = (
         changed INTEGER NOT NULL DEFAULT 0,
         asked_again INTEGER NOT NULL DEFAULT 0,
         copy_of INTEGER,
-        enough INTEGER NOT NULL DEFAULT 0
+        enough INTEGER NOT NULL DEFAULT 0,
+        place TEXT NOT NULL DEFAULT ''
     )""",
     "CREATE INDEX images_in_line ON images (open, skips, shuffle)",
     "CREATE INDEX images_begun ON images (skips, shuffle) WHERE open = 1 AND votes > 0",
@@ -178,5 +179,6 @@ CHANGES: dict[int, tuple[str, ...]] = {
         """UPDATE trainings SET answers = (SELECT ifnull(max(a.number), 0) FROM answers a
             WHERE a.at <= ifnull(trainings.started_at, trainings.requested_at))""",
     ),
+    6: ("ALTER TABLE images ADD COLUMN place TEXT NOT NULL DEFAULT ''",),
 }
 """Statements that bring a project of a version to the next one."""
