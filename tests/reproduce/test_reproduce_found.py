@@ -57,6 +57,19 @@ def test_another_protocol_seed_or_strategy_is_another_run(tmp_path, config, othe
     assert look(tmp_path, config) is None
 
 
+def test_a_run_with_the_wanted_weights_to_begin_with_is_found_wherever_they_were(tmp_path, config):
+    def beginning_with(path):
+        return replace(config, model=replace(config.model, weights=path))
+
+    write_run(tmp_path / "seed-0", beginning_with("C:\\nets\\resnet18.pth"))
+    (told,) = look(tmp_path, beginning_with("/data/resnet18.pth")).differences
+    assert told == "model.weights C:\\nets\\resnet18.pth instead of /data/resnet18.pth"
+    assert look(tmp_path, beginning_with("/data/resnet34.pth")) is None
+    assert look(tmp_path, config) is None
+    write_run(tmp_path / "plain" / "seed-0", config)
+    assert look(tmp_path, config).folder == tmp_path / "plain" / "seed-0"
+
+
 def test_options_that_stand_at_their_default_need_not_be_written(tmp_path, config):
     wanted = replace(config, strategy=StrategyPart(name="entropy-gradnorm", options={"norm": "l2"}))
     write_run(tmp_path / "seed-0", replace(wanted, strategy=StrategyPart(name="entropy-gradnorm")))

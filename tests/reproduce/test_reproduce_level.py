@@ -88,6 +88,34 @@ def test_the_protocol_cannot_be_changed(change):
         load_level("paper", [change])
 
 
+def test_what_the_paper_leaves_open_is_set_for_one_data_set_alone(tmp_path):
+    changes = ["caltech101:model.weights=a:b/c=d.pth", "caltech101:data.options.size=64"]
+    level = load_level("paper", [*changes, "svhn:training.amp=true", "threads=3"])
+    for name in ("caltech101", "caltech101-full"):
+        config = level.config(name, None, weights=False, work=tmp_path)
+        assert config.model.weights == "a:b/c=d.pth"
+        assert config.data.options["size"] == 64
+        assert (config.training.amp, config.threads) == (False, 3)
+    other = level.config("svhn", None, weights=False, work=tmp_path)
+    assert (other.model.weights, other.training.amp, other.threads) == (None, True, 3)
+
+
+@pytest.mark.parametrize(
+    ("level", "change", "kind", "said"),
+    [
+        ("paper", "caltech101:loop.k=5", ConfigError, "caltech101:loop.k: would change the paper"),
+        ("paper", "model.weights=a.pth", ConfigError, "as in caltech101:model.weights=FILE"),
+        ("paper", "caltech101:model.name=vgg16", ConfigError, "protocol"),
+        ("paper", "caltech:model.weights=a.pth", UnknownNameError, "did you mean 'caltech101'"),
+        ("paper", "svhn-full:loop.subset=5", UnknownNameError, "'svhn'"),
+        ("smoke", "svhn:loop.subset=5", UnknownNameError, "cifar10"),
+    ],
+)
+def test_the_protocol_of_one_data_set_cannot_be_changed(level, change, kind, said):
+    with pytest.raises(kind, match=said):
+        load_level(level, [change])
+
+
 def test_unknown_levels_settings_and_numbers_of_seeds_are_refused():
     with pytest.raises(UnknownNameError, match="smoke"):
         load_level("smok")

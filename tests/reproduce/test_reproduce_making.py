@@ -13,7 +13,7 @@ from steepest.experiment.config import load_config
 from steepest.reproduce.artefact import Artefact, Findings, Need
 from steepest.reproduce.level import Setting, load_level
 from steepest.reproduce.listing import list_artefacts
-from steepest.reproduce.making import absent_data, make_missing, wanted_runs
+from steepest.reproduce.making import absent_files, make_missing, wanted_runs
 from steepest.reproduce.missing import tell_missing
 from steepest.reproduce.produce import choose
 from steepest.reproduce.workspace import Workspace
@@ -80,7 +80,7 @@ def test_what_is_not_wanted_at_any_price_is_not_run(work):
     assert not (work.out / "runs").exists()
 
 
-def test_absent_data_are_told_with_the_command_that_gets_them(work, monkeypatch):
+def test_absent_files_are_told_with_the_command_that_gets_them(work, monkeypatch):
     monkeypatch.delenv("STEEPEST_DATA", raising=False)
     trial = Trial(Need("imagenet", ("random",)))
     make_missing(work, [trial])
@@ -89,16 +89,26 @@ def test_absent_data_are_told_with_the_command_that_gets_them(work, monkeypatch)
     assert not (work.out / "runs").exists()
 
 
+def test_absent_weights_are_told_before_anything_is_tried(tmp_path):
+    level = load_level("paper", ["50c-clean:model.weights=nets/here.pth"])
+    work, trial = Workspace(level, tmp_path / "out"), Trial(Need("50c-clean", ("random", "qbc")))
+    make_missing(work, [trial])
+    assert tell_missing(work, trial.needs()) == (
+        "the weights nets/here.pth are not here: check the path after model.weights=",
+    )
+    assert not (work.out / "runs").exists()
+
+
 @pytest.mark.parametrize(("name", "there"), [("digits", True), ("50c-clean", True)])
 def test_data_in_the_package_are_never_absent(name, there):
-    assert (absent_data(load_config(name)) == "") is there
+    assert (absent_files(load_config(name)) == "") is there
 
 
 def test_a_compact_copy_is_not_the_data_set_itself(tmp_path, monkeypatch):
     (tmp_path / "caltech101_64").mkdir()
     (tmp_path / "caltech101_64" / "classes.json").touch()
     monkeypatch.setenv("STEEPEST_DATA", str(tmp_path))
-    assert absent_data(load_config("caltech101")).endswith(
+    assert absent_files(load_config("caltech101")).endswith(
         "here: run `steepest data get caltech101`"
     )
 

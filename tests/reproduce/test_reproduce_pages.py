@@ -158,6 +158,18 @@ def test_text_is_escaped_and_a_figure_without_panels_is_left_out(tmp_path):
     assert made.state == "partial"
 
 
+def test_what_was_set_for_a_data_set_is_told_on_every_page_about_it(tmp_path):
+    changes = ["svhn:loop.subset=36620", "svhn:training.lr=0.05", "imagenet:training.lr=0.1"]
+    work = Workspace(load_level("paper", changes), tmp_path)
+    (made,) = produce([find_artefact("figure-1")], work, runs=False)
+    told = [
+        "svhn was run with loop.subset=36620, training.lr=0.05, by --set.",
+        "svhn-full was run with training.lr=0.05, by --set.",
+    ]
+    assert [note for note in made.findings.notes if "by --set." in note] == told
+    assert told[0] in (tmp_path / "figure-1" / "page.html").read_text()
+
+
 @pytest.mark.parametrize("trouble", [Fake.trouble, NonFiniteError("a norm is NaN")])
 def test_what_keeps_an_artefact_from_being_made_is_told_on_its_page(trouble, tmp_path, monkeypatch):
     monkeypatch.setattr(Fake, "trouble", trouble)

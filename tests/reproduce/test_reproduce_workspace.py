@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from fake_records import fill, level_of
 
 from steepest.errors import InputError, RunFolderError
 from steepest.experiment import Experiment, load_config
+from steepest.models import fingerprint
 from steepest.report.store import Store
 from steepest.reproduce.artefact import Need
 from steepest.reproduce.level import Setting
@@ -89,6 +91,12 @@ def test_labels_are_read_with_a_purpose(work, run):
     assert "a test of the workspace" in work.data(run).train_labels.purposes
     with pytest.raises(InputError):
         work.labels(run, [3], "")
+
+
+def test_a_cycle_is_shown_without_the_file_that_the_run_began_with(work, run):
+    part = dataclasses.replace(run.config.model, weights="gone.pth")
+    moved = dataclasses.replace(run, config=dataclasses.replace(run.config, model=part))
+    assert fingerprint(work.model(moved, 0)) == run.records[0].model
 
 
 def test_weights_that_were_not_kept_are_named(work, run, tmp_path):

@@ -89,7 +89,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"what leaves the protocol as it is: {', '.join(FREE)}",
+        help=f"what leaves the protocol as it is: {', '.join(FREE)}; or for one data set what the "
+        "paper leaves open, as in caltech101:model.weights=FILE",
     )
     add_jobs(parser)
     add_minutes(parser)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from steepest.errors import InputError, SteepestError
@@ -114,7 +114,7 @@ class StoredRun:
             here, there = asked.get(key), found.get(key)
             if here == there:
                 continue
-            if key not in (*GOING_ON, *FASTER):
+            if key not in (*GOING_ON, *FASTER) and not _same_file(key, here, there):
                 return None
             told.append(f"{key} {_said(there)} instead of {_said(here)}")
         return tuple(told)
@@ -196,6 +196,14 @@ def _strategy(part: Mapping[str, Any]) -> Any:  # noqa: ANN401
     except SteepestError:
         return dict(part)
     return {"name": made.name, "options": made.options()}
+
+
+def _same_file(key: str, here: object, there: object) -> bool:
+    """Say whether weights to begin with are, by the file's name, the same elsewhere."""
+    if key != "model.weights" or not (isinstance(here, str) and isinstance(there, str)):
+        return False
+    # A run may be of another machine, and its path of another system.
+    return PureWindowsPath(here).name == PureWindowsPath(there).name
 
 
 def _said(value: object) -> str:

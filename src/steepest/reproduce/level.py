@@ -23,6 +23,22 @@ LEVELS = ("smoke", "paper")
 FREE = ("threads", "device", "training.amp", "training.compile", "training.cuda_graph")
 """Settings that change how fast a run is, and its roundings, but not the protocol."""
 
+OPEN = (
+    "model.weights",
+    "model.layers",
+    "model.options",
+    "data.options",
+    "loop.subset",
+    "training.batch_size",
+    "training.lr",
+    "training.weight_decay",
+)
+"""Settings of a single experiment that the paper leaves open, or from which a preset departs."""
+
+
+_FULL = "-full"
+"""Ends the name of an experiment's twin that has all labels."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
@@ -84,6 +100,7 @@ class Level:
         settings: Experiments by name.
         effort: How much is spent on influence.
         changes: Settings for every run, such as ``training.amp=true``.
+        own_changes: Settings for the runs of one experiment, by its name.
         chosen: Seeds that were asked for; the first ones if none were.
     """
 
@@ -94,6 +111,7 @@ class Level:
     strategies: Mapping[str, Mapping[str, Any]]
     settings: Mapping[str, Setting]
     changes: tuple[str, ...] = field(default=())
+    own_changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     chosen: tuple[int, ...] = field(default=())
 
     @property
@@ -128,6 +146,12 @@ class Level:
         options = {**self.strategies.get(strategy, {}), **here.get(strategy, {})}
         return Variant(strategy, strategy, options)
 
+    def changes_of(self, setting: str) -> tuple[str, ...]:
+        """Return what was set for an experiment alone; its twin takes what is about training."""
+        name = self.resolve(setting)
+        own = self.own_changes.get(name.removesuffix(_FULL), ())
+        return tuple(c for c in own if not (name.endswith(_FULL) and c.startswith("loop.")))
+
     def config(self, setting: str, init: str | None, *, weights: bool, work: Path) -> Config:
         """Return what is run for an experiment.
 
@@ -144,7 +168,8 @@ class Level:
         changes.append(f"loop.keep_weights={'all' if weights else 'last'}")
         if init is not None:
             changes.append(f"loop.init={init}")
-        config = load_config(part.config, [*changes, *self.changes], part.variant)
+        changes += [*self.changes, *self.changes_of(setting)]
+        config = load_config(part.config, changes, part.variant)
         return replace(config, name=self.resolve(setting))
 
 
@@ -153,26 +178,56 @@ def load_level(name: str, changes: Sequence[str] = (), seeds: Sequence[int] | No
 
     Args:
         name: ``"smoke"`` or ``"paper"``.
-        changes: Settings for every run, of those that leave the protocol as it is.
+        changes: Settings for every run, of those that leave the protocol as it is; and for one
+            experiment, of those that the paper leaves open, such as
+            ``"caltech101:model.weights=resnet18.pth"``.
         seeds: Those alone, as many as are wanted; None leaves it to the level.
 
     Raises:
-        UnknownNameError: If there is none of that name.
+        UnknownNameError: If there is none of that name, or no such experiment.
         ConfigError: If a change would change the protocol.
     """
     if name not in LEVELS:
         raise UnknownNameError("level", name, LEVELS)
-    for change in changes:
-        key = ".".join(parse_setting(change)[0])
-        if key not in FREE:
-            raise ConfigError(
-                f"--set {key}: would change the paper's protocol; what may be set is "
-                f"{', '.join(FREE)}"
-            )
     if seeds is not None and (not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds)):
         raise ConfigError("--seeds: give at least 1, each once, and none negative")
     file = resources.files("steepest.reproduce") / "levels" / f"{name}.toml"
     table = tomllib.loads(file.read_text(encoding="utf-8"))
-    level = from_table(Level, {**table, "name": name, "changes": list(changes)})
     parts = {key: from_table(Setting, part) for key, part in table["settings"].items()}
-    return replace(level, settings=parts, chosen=tuple(seeds or ()))
+    shared, own = _split_changes(changes, parts)
+    level = from_table(Level, {**table, "name": name, "changes": shared})
+    return replace(level, settings=parts, own_changes=own, chosen=tuple(seeds or ()))
+
+
+def _split_changes(
+    changes: Sequence[str], settings: Mapping[str, Setting]
+) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Return the changes of every run, and those of single experiments by name."""
+    shared: list[str] = []
+    own: dict[str, tuple[str, ...]] = {}
+    for change in changes:
+        (first, *rest), _ = parse_setting(change)
+        setting, colon, first = first.rpartition(":")
+        key = ".".join([first, *rest])
+        if not colon:
+            _check_key(key, FREE, key)
+            shared.append(change)
+            continue
+        known = [name for name, part in settings.items() if not part.same_as]
+        known = [name for name in known if not name.endswith(_FULL)]
+        if setting not in known:
+            raise UnknownNameError("experiment", setting, known)
+        _check_key(key, (*FREE, *OPEN), f"{setting}:{key}")
+        own[setting] = (*own.get(setting, ()), change.partition(":")[2])
+    return shared, own
+
+
+def _check_key(key: str, known: Sequence[str], said: str) -> None:
+    """Refuse a setting that none of the known ones is, or holds as one of its options."""
+    if any(key == name or key.startswith(f"{name}.") for name in known):
+        return
+    more = f"; of one data set, as in caltech101:model.weights=FILE, also {', '.join(OPEN)}"
+    raise ConfigError(
+        f"--set {said}: would change the paper's protocol; what may be set is "
+        f"{', '.join(known)}{more if known == FREE else ''}"
+    )

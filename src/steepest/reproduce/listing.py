@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from steepest.report.text_table import text_table
 from steepest.reproduce.artefact import Artefact
-from steepest.reproduce.making import Wanted, absent_data, wanted_runs
+from steepest.reproduce.making import Wanted, absent_files, wanted_runs
 from steepest.reproduce.workspace import Workspace
 
 
@@ -32,7 +32,7 @@ def _plan(runs: Sequence[Wanted]) -> str:
     for name, own in groups.items():
         strategies = dict.fromkeys(run.strategy for run in own)
         left = sum(run.config.loop.cycles for run in own if not run.complete)
-        problem = absent_data(own[0].config)
+        problem = absent_files(own[0].config)
         if problem and left:
             absent.append(f"{name}: {problem}")
         state = "here" if not problem else "not here"

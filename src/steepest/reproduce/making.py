@@ -20,6 +20,7 @@ from steepest.experiment.folder import count_records
 from steepest.experiment.loop import Experiment
 from steepest.experiment.parts import load_data
 from steepest.experiment.variants import Variant, parse_variants
+from steepest.files import expand_home
 from steepest.reproduce.artefact import Artefact, Need
 from steepest.reproduce.workspace import Workspace
 
@@ -73,8 +74,19 @@ def wanted_runs(work: Workspace, artefacts: Iterable[Artefact]) -> list[Wanted]:
     return list(found.values())
 
 
-def absent_data(config: Config) -> str:
-    """Return what keeps a data set from being read and what to do about it, or nothing."""
+def absent_files(config: Config) -> str:
+    """Return which data or weights are not there and what to do about it, or nothing."""
+    return _absent_data(config) or _absent_weights(config)
+
+
+def _absent_weights(config: Config) -> str:
+    path = config.model.weights
+    if path is None or expand_home(path).is_file():
+        return ""
+    return f"the weights {path} are not here: check the path after model.weights="
+
+
+def _absent_data(config: Config) -> str:
     name = config.data.name
     holding = next((known for known in CATALOGUE if known.name == name), None)
     if holding is None or holding.source in (Source.BUILT_IN, Source.SIMULATED):
@@ -112,7 +124,7 @@ def make_missing(
         if not run.complete:
             groups.setdefault(run.group, []).append(run)
     for group, runs in groups.items():
-        if problem := absent_data(runs[0].config):
+        if problem := absent_files(runs[0].config):
             work.problems[group, ""] = problem
         elif not work.out_of_time:  # Looking at data and models takes time too.
             fitting = _fitting(work, group, runs)

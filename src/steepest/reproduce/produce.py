@@ -75,5 +75,20 @@ def compute(one: Artefact, work: Workspace) -> Made:
         findings = one.compute(work, published(one.name))
     except SteepestError as error:  # One artefact's trouble is no reason to leave out the others.
         findings = Findings(missing=(str(error),))
-    findings = replace(findings, missing=(*findings.missing, *tell_missing(work, one.needs())))
+    findings = replace(
+        findings,
+        notes=(*findings.notes, *_told_changes(work, one)),
+        missing=(*findings.missing, *tell_missing(work, one.needs())),
+    )
     return Made(one, findings, tuple(work.used.values()), work.out)
+
+
+def _told_changes(work: Workspace, one: Artefact) -> tuple[str, ...]:
+    """Return a sentence for each experiment of an artefact that was not run as its preset is."""
+    settings = dict.fromkeys(need.setting for need in one.needs())
+    told = {name: work.level.changes_of(name) for name in settings}
+    return tuple(
+        f"{name} was run with {', '.join(changes)}, by --set."
+        for name, changes in told.items()
+        if changes
+    )

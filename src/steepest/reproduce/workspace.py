@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,8 @@ class Workspace(TimeLimited):
                 "loop.keep_weights=all"
             )
         strategy = create(run.config.strategy.name, run.config.strategy.options)
-        model = fresh_model(run.config.model, self.data(run), run.seed, strategy.model_options())
+        part = replace(run.config.model, weights=None)  # What it began with is overwritten at once.
+        model = fresh_model(part, self.data(run), run.seed, strategy.model_options())
         try:
             load_weights(model, path)
         except SteepestError as error:

@@ -27,5 +27,6 @@ class SmallImages(CurvesFigure):
         "The paper prints few of this figure's numbers. Those marked ≈ were read off the figure of "
         "an earlier paper of the same group with the same protocol, with a ? where that was hard; "
         "those marked ≤ are what the paper's own gap between training and test accuracy leaves "
-        "room for."
+        "room for. The published accuracies on Caltech-101 are of a net that begins with weights "
+        "from ImageNet: give them by --set caltech101:model.weights=FILE."
     )
