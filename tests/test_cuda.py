@@ -133,6 +133,25 @@ class PackedSentences(nn.Module):
         return self.head(state[-1])
 
 
+@pytest.mark.parametrize("change", ["frozen", "hooked", "as it is"])
+def test_recurrent_layers_in_eval_mode_are_sent_back_on_a_gpu(change):
+    torch.manual_seed(0)
+    read = nn.LSTM(4, 5, batch_first=True)
+    model = nn.ModuleDict({"enter": nn.Linear(4, 4), "read": read, "head": nn.Linear(5, 3)})
+    model.forward = lambda x: model["head"](model["read"](model["enter"](x))[0].mean(1))
+    model.eval()
+    x = torch.randn(9, 6, 4)
+    if change == "frozen":
+        read.requires_grad_(False)
+    truth = reference_norms(model.cpu(), x)
+    model.cuda()
+    for parameter in model.parameters() if change == "hooked" else ():
+        parameter.register_hook(lambda g: g)
+    found = GradientNorms(model, verify=2)(x.cuda()).cpu()
+    torch.testing.assert_close(found, truth, rtol=2e-3, atol=1e-6)
+    assert torch.backends.cudnn.enabled
+
+
 class Experts(nn.Module):
     """Sends each sample [N, T, D] to one of two nets, by the parity of its length [N]."""
 

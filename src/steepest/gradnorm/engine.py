@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from operator import is_
 from typing import Any
 
@@ -16,6 +16,7 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
 from steepest.gradnorm.checks import check_found, check_mode, check_reached, check_weights
 from steepest.gradnorm.components import Squares
+from steepest.gradnorm.cudnn import CudnnUse
 from steepest.gradnorm.forms import Forms, Known
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
@@ -74,8 +75,7 @@ class Engine:
         self.precision = precision
         self._forms = Forms(self)
         self._last = Known()
-        self._changes_buffers = False
-        self._graphs, self._recorder = graphs, Recorder()
+        self._changes_buffers, self._graphs, self._recorder = False, graphs, Recorder()
         self.check()
         self.routes = Routes(clock, tf32=precision == "tf32")
         self.observer: Observer | None = None
@@ -85,6 +85,7 @@ class Engine:
         named = dict(self.model.named_modules())
         check_mode(named)
         self._layers = list(named.values())
+        self._cudnn = CudnnUse(self._layers)
         found = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         if not found:
             raise InputError("the model has no trainable parameter: set requires_grad on some")
@@ -212,14 +213,12 @@ class Engine:
             fast = [source for source in fast if source.parameter not in plan.slow]
         self.routes.doubts = {}
         watch = Watch(fast, total, plan, data=batches.tensors_of(inputs), model=self.model)
-        try:
+        with closing(watch), self._cudnn.beside(plan):
             outputs = self.restored_call(inputs, watch)
             values = losses(outputs, slice(0, total))
             check_reached(values)
             meter = Meter(watch, self.routes, self.observer)
             return outputs, *meter.measure_all(values, outputs)
-        finally:
-            watch.close()
 
     def forward(self, inputs: Inputs) -> Any:  # noqa: ANN401
         """Run the model as for a measurement; return its outputs."""
@@ -234,6 +233,7 @@ class Engine:
             preserved(self._layers),
             torch.enable_grad(),
             computing_in(self.precision, self.device),
+            self._cudnn.differentiable(),
         ):
             yield
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
+from steepest.gradnorm.cudnn import CudnnUse
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import square_in_double
 from steepest.gradnorm.losses import Loss, resolve
@@ -41,13 +42,14 @@ def reference_norms(
     rows: list[Tensor] = []
     for i in range(total):
         here = slice(i, i + 1)
-        with attributes_restored(model.modules()):
-            outputs = batches.call(model, batches.take(inputs, here))
-        (value,) = losses(outputs, here)
-        # As training in half precision does; ones elsewhere.
-        scale = scales_of_half(value, outputs, parameters)
-        scaled = (value * scale.to(value.dtype)).sum()
-        grads = torch.autograd.grad(scaled, parameters, allow_unused=True)
+        with CudnnUse(model.modules()).differentiable():
+            with attributes_restored(model.modules()):
+                outputs = batches.call(model, batches.take(inputs, here))
+            (value,) = losses(outputs, here)
+            # As training in half precision does; ones elsewhere.
+            scale = scales_of_half(value, outputs, parameters)
+            scaled = (value * scale.to(value.dtype)).sum()
+            grads = torch.autograd.grad(scaled, parameters, allow_unused=True)
         squares = torch.stack([_square(g, parameters[0]) for g in grads])
         rows.append(squares / scale.to(squares.device).square())
     dtype = torch.promote_types(precision_of(parameters), torch.float32)

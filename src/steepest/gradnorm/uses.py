@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.hooks import RemovableHandle
 
 from steepest.gradnorm.calls import Arguments
+from steepest.gradnorm.cudnn import cudnn_allowed
 from steepest.gradnorm.layout import Layout
 from steepest.gradnorm.owners import owners_of, sort_rows
 from steepest.gradnorm.precision import casting_as, casting_now
@@ -273,10 +274,7 @@ class Use:
             else:
                 given.append(value)
         args, kwargs = self._arguments.rebuild(given)
-        with (
-            torch.enable_grad(), torch.backends.cudnn.flags(enabled=False),
-            casting_as(self._casting),
-        ):  # fmt: skip
+        with torch.enable_grad(), cudnn_allowed(False), casting_as(self._casting):
             results = self.step.function(*args, **kwargs)
         floats = [r for r in pytree.tree_leaves(results)
                   if isinstance(r, Tensor) and r.is_floating_point()]  # fmt: skip

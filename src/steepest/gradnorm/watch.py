@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from steepest.gradnorm import overwriting
+from steepest.gradnorm import cudnn, overwriting
 from steepest.gradnorm.anchors import Anchors
 from steepest.gradnorm.attributes import tensors_held
 from steepest.gradnorm.calls import ASKS, Arguments, is_in_place, opened, transforms_active
@@ -124,7 +124,7 @@ class Watch(TorchFunctionMode):
         asks = func in ASKS or not torch.is_grad_enabled()
         found = [] if asks else sources_in([*args, *kwargs.values()], self._by_id)
         if not found or self.derailed or transforms_active():
-            result = func(*args, **kwargs)
+            result = cudnn.run(func, args, kwargs)
             self._note(func, args, kwargs, result)
         elif func in _HOOKS:
             raise UnwatchableError(roots_of(found))
@@ -238,11 +238,7 @@ class Watch(TorchFunctionMode):
         """
         use = Use(place, step, self.samples, args, kwargs, found)
         given, named = use.inputs
-        if step.function in LAYERS:
-            # cuDNN refuses a backward pass in eval mode.
-            with torch.backends.cudnn.flags(enabled=False):
-                return step.function(*given, **named), use
-        return step.function(*given, **named), use
+        return cudnn.run(step.function, given, named), use
 
     def _derive(
         self,

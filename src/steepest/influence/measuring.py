@@ -17,6 +17,7 @@ from steepest.errors import InputError, ModelError, SteepestError, first_line
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.attributes import attributes_restored
 from steepest.gradnorm.checks import check_mode
+from steepest.gradnorm.cudnn import CudnnUse
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.precision import computing_in
 from steepest.gradnorm.preserve import evaluating
@@ -39,7 +40,11 @@ def measuring(model: nn.Module) -> Iterator[None]:
     _load_forward_mode()
     fused = torch.backends.mha.get_fastpath_enabled()
     plain_autograd = (torch.inference_mode(mode=False), torch.enable_grad())
-    with evaluating(model), attributes_restored(model.modules()), computing_in("fp32", device):
+    layers = list(model.modules())
+    with (
+        evaluating(model), attributes_restored(layers), computing_in("fp32", device),
+        CudnnUse(layers).differentiable(),
+    ):  # fmt: skip
         check_mode(dict(model.named_modules()))
         for parameter in model.parameters():
             # Those that are differentiated are put in their place; no graph grows at the others.
