@@ -19,7 +19,7 @@ from doc_pages import PAGES, ROOT
 from findings_tables import TABLES as FINDINGS
 from label_tables import TABLES as LABEL
 from markdown_table import table
-from paper_tables import paper
+from paper_tables import accuracy, paper
 from study_tables import TABLES as STUDY
 from torch import nn
 from torch.nn import functional as F
@@ -189,6 +189,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "choosing": choosing,
         "cycle": cycle,
         "paper": paper,
+        "paper accuracy": accuracy,
         **FINDINGS,
         **LABEL,
         **STUDY,

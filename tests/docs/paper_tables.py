@@ -42,12 +42,19 @@ def paper(folder: Path = RESULTS) -> str:
     return table(("on CIFAR-10", "ours", "n", "paper"), lines)
 
 
+def accuracy(folder: Path = RESULTS) -> str:
+    """Return the accuracies alone."""
+    return table(
+        ("test accuracy", "ours", "n", "paper"), _accuracies(_rows(folder, "figure-1"), "")
+    )
+
+
 def _rows(folder: Path, name: str) -> list[Row]:
     data = json.loads((folder / name / "data.json").read_text(encoding="utf-8"))
     return [r for r in data["rows"] if r["data"] == "cifar10" and r["ours"] is not None]
 
 
-def _accuracies(rows: Sequence[Row]) -> list[list[str]]:
+def _accuracies(rows: Sequence[Row], of: str = "accuracy, ") -> list[list[str]]:
     lines = []
     for method, share in (
         ("entropy-gradnorm", 25), ("entropy-gradnorm", 40), ("entropy", 40), ("margin", 40),
@@ -56,7 +63,7 @@ def _accuracies(rows: Sequence[Row]) -> list[list[str]]:
         for r in rows:
             if (r["method"], r["share"]) == (method, share):
                 what = method if share == 100 else f"{method}, {r['labels']:,} labels"
-                lines.append([f"accuracy, {what}", _value(r, 2), str(r["n"]), _published(r, 2)])
+                lines.append([f"{of}{what}", _value(r, 2), str(r["n"]), _published(r, 2)])
     return lines
 
 
