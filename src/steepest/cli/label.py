@@ -201,7 +201,7 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     """Return the settings of the project, changed as the arguments say."""
     from steepest.labelling.project.settings import Settings, load_settings, merge_settings
     from steepest.labelling.project.store import FILE_NAME, Store
-    from steepest.labelling.project.trust import refuse_code
+    from steepest.labelling.project.trust import refuse_code, refuse_links
     from steepest.models.checkpoint import WEIGHT_SUFFIXES
     from steepest.tables import from_table, to_table
 
@@ -220,6 +220,7 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
             raise InputError(f"{given['weights']}: no such file of weights")
     present = None
     if (place / FILE_NAME).is_file():
+        refuse_links(place, named=arguments.project is not None)
         store = Store(place / FILE_NAME)
         try:
             with store.reading() as connection:

@@ -194,9 +194,9 @@ def test_a_cache_that_grew_too_large_loses_its_oldest_files(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(bytes(100))
         os.utime(path, ns=(number, number))
-    trim(tmp_path, 800)
+    trim(tmp_path / "ab", 800)
     assert len(list(tmp_path.glob("*/*"))) == 8
-    trim(tmp_path, 400)
+    trim(tmp_path / "ab", 400)
     assert sorted(int(path.stem) for path in tmp_path.glob("*/*")) == [5, 6, 7]
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import secrets
 import stat
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +33,7 @@ _MOST_CACHED_BYTES = 512 << 20
 _WRITES_BETWEEN_LOOKS = 256
 _MOST_AT_ONCE = 4
 _CACHED = re.compile(r"[0-9a-f]{32}\.jpg")
+_CACHE_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,9 @@ class Pictures:
         self._photos = photos
         self._settings = settings
         self._clock = clock
-        self._cache = store.path.parent / "thumbnails"
+        # A folder that nobody can know before it is made: what lies in others may have come with
+        # the project, from anybody, and show what is not in the file.
+        self._cache = store.path.parent / "thumbnails" / secrets.token_hex(_CACHE_BYTES)
         self._writes = 0
         self._guard = threading.Lock()
         # A large file takes up to a gigabyte while it is decoded, and a page asks for many.
@@ -104,7 +109,7 @@ class Pictures:
             path = locate(self._photos, sample)
             changed = _version(path)
             etag = hashlib.sha256(f"{sample}\0{changed}\0{side}".encode()).hexdigest()[:32]
-            cached = self._cache / etag[:2] / f"{etag}.jpg"
+            cached = self._cache / f"{etag}.jpg"
             data = _read(cached) or self._make(path, side, cached)
         except DataError as error:
             note_failure(self._store, self._photos, sample, error, self._settings())
@@ -142,8 +147,12 @@ class Pictures:
             return data  # a full disk costs time, not the picture
         with self._guard:
             self._writes += 1
-            if self._writes % _WRITES_BETWEEN_LOOKS == 1:
-                trim(self._cache, _MOST_CACHED_BYTES)
+            writes = self._writes
+        if writes == 1:
+            for earlier in set(self._cache.parent.iterdir()) - {self._cache}:
+                trim(earlier, 0)
+        if writes % _WRITES_BETWEEN_LOOKS == 0:
+            trim(self._cache, _MOST_CACHED_BYTES)
         return data
 
 
@@ -168,12 +177,14 @@ def locate(photos: Path, sample: str) -> Path:
 
 
 def trim(cache: Path, most_bytes: int) -> None:
-    """Remove the oldest files of a cache until it is well within its limit.
+    """Remove the oldest files of a folder of pictures until it is well within its limit.
 
     What has no name of ours is none of the cache's: the folder may have come from elsewhere.
     """
+    if cache.is_symlink() or not cache.is_dir():
+        return
     files = []
-    for path in cache.glob("*/*"):
+    for path in cache.iterdir():
         if not _CACHED.fullmatch(path.name):
             continue
         try:
@@ -182,13 +193,15 @@ def trim(cache: Path, most_bytes: int) -> None:
             continue
         files.append((status.st_mtime_ns, status.st_size, path))
     total = sum(size for _, size, _ in files)
-    if total <= most_bytes:
-        return
-    for _, size, path in sorted(files):
-        path.unlink(missing_ok=True)
-        total -= size
-        if total <= most_bytes * 3 // 4:
-            return
+    if total > most_bytes:
+        for _, size, path in sorted(files):
+            path.unlink(missing_ok=True)
+            total -= size
+            if total <= most_bytes * 3 // 4:
+                break
+    if not most_bytes:
+        with suppress(OSError):  # it holds what is not ours
+            cache.rmdir()
 
 
 def _read(path: Path) -> bytes | None:

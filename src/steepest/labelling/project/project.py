@@ -112,7 +112,7 @@ class Project(Exchanging, Deciding):
             settings.check_names()
         if folder is not None:
             check_photos(place / PHOTOS_NAME, photos)
-        refuse_links(place)
+        refuse_links(place, named=folder is not None)
         lock = FileLock(place / "project", shown=place)
         store: Store | None = None
         try:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
+from contextlib import closing
+
 VERSION = 7
 """Counts changes of the tables; a file of a later version is refused."""
 
@@ -182,3 +186,35 @@ CHANGES: dict[int, tuple[str, ...]] = {
     6: ("ALTER TABLE images ADD COLUMN place TEXT NOT NULL DEFAULT ''",),
 }
 """Statements that bring a project of a version to the next one."""
+
+_WORD = re.compile(r"'[^']*'|\w+|[^\w\s]")
+_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type DESC, name"
+_STATISTICS = frozenset({"sqlite_stat1", "sqlite_stat4"})
+"""Tables that SQLite itself makes where somebody has it look at the data."""
+
+
+def find_foreign(connection: sqlite3.Connection) -> str | None:
+    """Name a table, trigger or the like that is not ours or not as we make it.
+
+    What a file defines is run by SQLite, and may turn one answer into another. Files of earlier
+    versions have the same words in other lines.
+
+    Returns:
+        Its kind and name; None if there is nothing but ours.
+    """
+    with closing(sqlite3.connect(":memory:")) as ours:
+        for statement in TABLES:
+            ours.execute(statement)
+        known = _read_objects(ours)
+    found = _read_objects(connection)
+    for kind, name in (*found, *known):
+        if name not in _STATISTICS and found.get((kind, name)) != known.get((kind, name)):
+            return f"{kind} {name!r}"
+    return None
+
+
+def _read_objects(connection: sqlite3.Connection) -> dict[tuple[str, str], tuple[object, ...]]:
+    return {
+        (kind, name): (table, *_WORD.findall(text or ""))
+        for kind, name, table, text in connection.execute(_OBJECTS)
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from steepest.errors import DataError, RunFolderError, first_line
-from steepest.labelling.project.schema import CHANGES, TABLES, VERSION
+from steepest.labelling.project.schema import CHANGES, TABLES, VERSION, find_foreign
 
 FILE_NAME = "labels.sqlite"
 
@@ -33,9 +34,11 @@ class Store:
         # Threads of one process wait here in turn instead of polling the file's lock.
         self._turn = threading.Lock()
         self._closed = False
+        _refuse_journal(path)
         try:
             with self.writing() as connection:
                 _prepare(connection, path)
+                _check_schema(connection, path)
         except BaseException:
             self.close()
             raise
@@ -143,6 +146,30 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     for statement in statements:
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION:d}")
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse what would be run by mere reading and writing; an upgrade before it is undone."""
+    foreign = find_foreign(connection)
+    if foreign is not None:
+        raise DataError(
+            f"{path}: its {foreign} is not what steepest makes, and could change answers; remove "
+            "it if it is yours, or put a copy in place that you trust"
+        )
+
+
+def _refuse_journal(path: Path) -> None:
+    """Refuse what SQLite would take for a change that was cut short, and undo.
+
+    It may name any file of the user as one that is to be removed afterwards. Ours are kept in
+    another way (``-wal``), from which nothing is removed.
+    """
+    journal = path.with_name(f"{path.name}-journal")
+    if os.path.lexists(journal):
+        raise DataError(
+            f"{journal} is not of steepest, and SQLite would do what is in it: remove it, or "
+            "choose another folder by --project"
+        )
 
 
 def _explain(path: Path, error: sqlite3.Error) -> DataError:

@@ -12,27 +12,38 @@ from steepest.labelling.project.settings import Settings
 _CODE = ("model", "strategy", "weak_strategy")
 
 
-def refuse_links(folder: Path) -> None:
-    """Refuse a project with links in its folder.
+def refuse_links(folder: Path, *, named: bool = False) -> None:
+    """Refuse a project with links, pipes or the like anywhere in its folder.
 
-    What is written and removed there would be written and removed wherever they lead.
+    What is written and removed there would be written and removed wherever they lead, and a pipe
+    would be waited for.
 
     Args:
         folder: The folder of the project, which need not be there yet.
+        named: Whether the user has named that folder, which may then be a link itself.
 
     Raises:
-        InputError: Naming a link.
+        InputError: Naming one.
     """
-    try:
-        with os.scandir(folder) as entries:
-            links = sorted(entry.name for entry in entries if entry.is_symlink())
-    except OSError:
-        return  # Who opens it next says why that is not possible.
-    if links:
-        raise InputError(
-            f"{folder / links[0]} is a link, and a project keeps to its folder: remove the link, "
-            "or choose another folder by --project"
-        )
+    if not named and folder.is_symlink():
+        raise InputError(f"{folder} is a link: name the folder that it leads to by --project")
+    waiting = [folder]
+    while waiting:
+        place = waiting.pop()
+        try:
+            with os.scandir(place) as listed:
+                entries = sorted(listed, key=lambda entry: entry.name)
+        except OSError:
+            continue  # Who opens it next says why that is not possible.
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+            elif not entry.is_file(follow_symlinks=False):
+                what = "a link" if entry.is_symlink() else "no plain file"
+                raise InputError(
+                    f"{entry.path} is {what}, and a project keeps to its folder: remove it, or "
+                    "choose another folder by --project"
+                )
 
 
 def refuse_code(folder: Path, stored: Settings, named: Collection[str]) -> None:
