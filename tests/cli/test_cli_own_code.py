@@ -59,13 +59,50 @@ ready = loaded()
 """
 
 
+POOLS = """
+import numpy as np
+from torch.utils.data import Dataset
+
+rows = np.load("pool.npy")
+listed = [row for row in rows]
+
+
+class Scans(Dataset):
+    def __init__(self):
+        self.ids = [f"scan-{i}" for i in range(len(rows))]
+
+    def __len__(self):
+        return len(rows)
+
+    def __getitem__(self, index):
+        return rows[index], 0
+
+
+def scans():
+    return Scans()
+
+
+def sized(size):
+    return rows
+
+
+def torn():
+    raise RuntimeError("no disk")
+
+
+def nothing():
+    pass
+"""
+
+
 @pytest.fixture
 def own(workshop):
     """Put strategies and models with weights of their own into the user's folder."""
     (workshop / "shell_ways.py").write_text(WAYS, encoding="utf-8")
     (workshop / "loaded_models.py").write_text(LOADED)
+    (workshop / "own_pools.py").write_text(POOLS)
     yield workshop
-    for module in ("shell_ways", "loaded_models", "user_models"):
+    for module in ("shell_ways", "loaded_models", "user_models", "own_pools"):
         sys.modules.pop(module, None)
 
 
@@ -200,3 +237,64 @@ def test_the_help_tells_what_happens_by_default(capsys):
     assert "default: images are scaled to 0..1 only, with a warning" in shown
     assert "may be left out if your own model has its weights" in shown
     assert "package.module:Class" in shown
+
+
+@pytest.mark.parametrize("name", ["scans", "Scans", "rows", "listed"])
+def test_a_pool_of_the_current_folder_is_taken(own, capsys, name):
+    told = run_here(capsys, *select_args())
+    assert told.code == 0, told.err
+    rows = picks_of(own).ids
+    told = run_here(capsys, *select_args(pool=f"own_pools:{name}"))
+    assert told.code == 0, told.err
+    named = [f"scan-{i}" for i in rows] if name in ("scans", "Scans") else list(rows)
+    assert list(picks_of(own).ids) == named
+    (own / "known.csv").write_text(f"id,label\n{named[0]},1\n")
+    more = ["--labelled", "known.csv"]
+    assert run_here(capsys, *select_args(pool=f"own_pools:{name}", more=more)).code == 0
+    assert list(picks_of(own).ids)[:2] == named[1:]
+    told = run_here(
+        capsys, *select_args(pool=f"own_pools:{name}", more=["--shard", "1/1"], out="s.npz")
+    )
+    assert told.code == 0, told.err
+
+
+def test_a_loop_over_a_pool_of_ones_own_goes_on(own, capsys):
+    more = ["--run", "loop", "--class-names", "a,b,c,d", "--export", "csv"]
+    argv = select_args(pool="own_pools:scans", more=more)
+    assert run_here(capsys, *argv).code == 0
+    first = (own / "picks.csv").read_text()
+    told = run_here(capsys, *argv)
+    assert (told.code, "nothing new was chosen" in told.out) == (0, True), told.err
+    assert (own / "picks.csv").read_text() == first
+    assert json.loads((own / "loop" / "loop.json").read_text())["pool"] == "own_pools:scans"
+    more = ["--run", "other", "--class-names", "a,b,c,d", "--export", "label-studio"]
+    told = run_here(capsys, *select_args(pool="own_pools:scans", out="t.json", more=more))
+    assert_one_line(told, "is code: take --export csv or jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("own_pools:absent", "pool 'own_pools:absent': own_pools has no 'absent'"),
+        (
+            "no_pools:scans",
+            "'no_pools:scans' cannot be imported: .*: run the command in the folder",
+        ),
+        ("own_pools:sized", "cannot be made .*'size'.*: name a function that takes no arguments"),
+        ("own_pools:torn", r"'own_pools:torn' failed: RuntimeError: no disk \(own_pools.py, line"),
+        ("own_pools:nothing", "a pool of type NoneType is not known"),
+        ("own pools:scans", "own pools:scans: no such folder"),
+    ],
+)
+def test_a_pool_that_cannot_be_had_is_told_in_one_line(own, capsys, name, message):
+    assert_one_line(run_here(capsys, *select_args(pool=name)), message)
+
+
+def test_a_folder_with_a_colon_in_its_name_is_a_folder(own, capsys):
+    take_photos(own / "own_pools:scans")
+    told = run_here(capsys, *select_args(pool="own_pools:scans"))
+    assert told.code == 0, told.err
+    assert "3 of 6 samples" in told.out
+    more = ["--mean", "0", "--std", "1"]
+    told = run_here(capsys, *select_args(pool="own_pools:rows", more=more))
+    assert_one_line(told, "--mean is for folders of images; a data set of your own is taken as it")

@@ -16,6 +16,7 @@ from steepest.errors import (
     InputError,
     ModelError,
     NonFiniteError,
+    SettingWarning,
     SkippedFilesWarning,
     UnknownNameError,
 )
@@ -97,7 +98,10 @@ def test_a_folder_of_images_is_named_by_its_paths(tmp_path, model):
         (tmp_path / "sub").mkdir(exist_ok=True)
         Image.fromarray(pixels).save(tmp_path / "sub" / f"{i}.png")
     (tmp_path / "broken.jpg").write_bytes(b"no image")
-    with pytest.warns(SkippedFilesWarning, match=r"broken\.jpg"):
+    with (
+        pytest.warns(SkippedFilesWarning, match=r"broken\.jpg"),
+        pytest.warns(SettingWarning, match="scaled to"),
+    ):
         picks = steepest.select(model, tmp_path, 3, progress=False)
     assert set(picks.ids) <= {f"sub/{i}.png" for i in range(6)}
 
@@ -133,7 +137,8 @@ def test_a_folder_of_images_is_named_by_its_paths(tmp_path, model):
         (lambda m, x: steepest.score(m, x, labelled=["1"]), "'1' .* ids are such as 0"),
         (lambda m, x: steepest.score(m, x, precision=torch.half), "unknown precision"),
         (lambda m, x: steepest.score(m, x, options=["norm"]), "options are a list"),
-        (lambda m, x: steepest.score(m, x, task="segmentation"), "task must be"),
+        (lambda m, x: steepest.score(m, x, task=3), "task must be"),
+        (lambda m, x: steepest.score(m, x, task="segmentaton"), "did you mean 'segmentation'"),
         (lambda m, x: steepest.score(m, x, support={"targets": {}}), "support must be"),
         (lambda m, x: steepest.score(m, x, progress="no"), "progress must be"),
     ],

@@ -36,6 +36,7 @@ from steepest.labelling.exchange.rounds import Round
 from steepest.own_code import own_failures_told
 from steepest.pool import Pool
 from steepest.scoring import Selection, select
+from steepest.scoring.samples import as_samples
 from steepest.scoring.selection_file import SUFFIXES, sidecar_of
 
 
@@ -120,7 +121,7 @@ def execute(arguments: argparse.Namespace) -> int:
     pool = open_pool(arguments)
     left_out, labels = read_labelled(
         arguments.labelled,
-        getattr(pool, "ids", None),
+        as_samples(pool).ids,
         names,
         learnt_from=Needs.TARGETS in strategy.needs_alone,
     )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from steepest.cli.select_pool import is_own
 from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.files import write_atomically
@@ -72,6 +73,11 @@ def loop_settings(arguments: argparse.Namespace) -> Settings | None:
         if arguments.out is not None:
             check_empty(arguments.export, arguments.out)
         return None
+    if arguments.export == "label-studio" and is_own(arguments.pool):
+        raise InputError(
+            f"--export label-studio shows images of a folder or an array, and --pool "
+            f"{arguments.pool} is code: take --export csv or jsonl"
+        )
     known = read_settings(arguments.run)
     names = _names(arguments, known)
     _count_classes(arguments, names)
@@ -79,7 +85,11 @@ def loop_settings(arguments: argparse.Namespace) -> Settings | None:
     if task != CLASSIFICATION:
         arguments.task = task
     Vocabulary(task, names)
-    return Settings(task, names, str(arguments.pool.resolve()))
+    return Settings(task, names, _place_of(arguments.pool))
+
+
+def _place_of(pool: Path) -> str:
+    return str(pool if is_own(pool) else pool.resolve())
 
 
 def class_names(arguments: argparse.Namespace, settings: Settings | None) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--task",
         metavar="NAME",
         help="what the model was trained for: classification (default), segmentation or "
-        "multi-label; the last two need --classes",
+        "multi-label",
     )
     parser.add_argument(
         "--weights",
@@ -92,18 +92,13 @@ def make_model(arguments: argparse.Namespace) -> nn.Module:
     return call_factory(arguments.model, {"channels": channels}, options)
 
 
-def make_task(arguments: argparse.Namespace) -> Task | None:
-    """Return the task that was named, if one was.
-
-    Raises:
-        InputError: If the number of classes is missing.
-    """
-    if arguments.task is None:
-        return None
+def make_task(arguments: argparse.Namespace) -> Task | str | None:
+    """Return the task that was named, if one was; its name where the model counts the classes."""
+    if arguments.task is None or arguments.classes is None:
+        name: str | None = arguments.task
+        return name
     from steepest.tables import from_table
     from steepest.tasks import TASKS
 
     kind = TASKS.get(arguments.task)
-    if arguments.classes is None:
-        raise InputError(f"--task {arguments.task}: say how many classes there are by --classes")
     return from_table(kind, {"classes": arguments.classes}, f"task {arguments.task!r}")

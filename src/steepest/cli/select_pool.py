@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,8 @@ def add_pool_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="PATH",
-        help="folder of images, or an array: .npy, or .npz with one in it",
+        help="folder of images, an array (.npy, or .npz with one in it), or package.module:name, "
+        "your own data set or a function that returns it",
     )
     parser.add_argument(
         "--size", type=int, metavar="PIXELS", help="resize images to this many pixels square"
@@ -46,19 +48,53 @@ def open_pool(arguments: argparse.Namespace) -> PoolLike:
     """Return the pool, ready to be read.
 
     Raises:
-        InputError: If it is no folder of images and no array.
+        InputError: If it is no folder of images, no array and nothing of the user's own code.
     """
-    if arguments.pool.suffix in (".npy", ".npz"):
+    own, array = is_own(arguments.pool), arguments.pool.suffix in (".npy", ".npz")
+    if own or array:
+        what = "a data set of your own" if own else "an array"
         for name in ("size", "mean", "std"):
             if getattr(arguments, name) is not None:
-                raise InputError(f"--{name} is for folders of images; an array is taken as it is")
-        return _open_array(arguments.pool)
+                raise InputError(f"--{name} is for folders of images; {what} is taken as it is")
+        return _make_own(str(arguments.pool)) if own else _open_array(arguments.pool)
     if arguments.pool.is_file():
         raise InputError(
             f"--pool {arguments.pool} is a file: give a folder of images, or one array in a .npy "
             "or .npz file"
         )
     return _open_folder(arguments)
+
+
+def is_own(pool: Path) -> bool:
+    """Say whether a pool is named ``package.module:name``, and is no path that there is."""
+    module, colon, name = str(pool).partition(":")
+    return (
+        bool(colon)
+        and all(map(str.isidentifier, [*module.split("."), name]))
+        and not (pool.exists())
+    )
+
+
+def _make_own(name: str) -> PoolLike:
+    """Import the user's own data set, or call what makes it."""
+    from steepest.own_code import current_directory_importable, import_own, own_failures_told
+
+    found: Any = import_own("pool", name, "package.module:name")
+    if found is None:
+        module, _, attribute = name.partition(":")
+        raise InputError(f"pool {name!r}: {module} has no {attribute!r}")
+    # What can be indexed is a pool already; a class has to be made into one.
+    if callable(found) and (isinstance(found, type) or not hasattr(found, "__getitem__")):
+        with current_directory_importable(), own_failures_told("pool", name):
+            try:
+                inspect.signature(found).bind()
+            except TypeError as error:
+                raise InputError(
+                    f"pool {name!r} cannot be made ({error}): name a function that takes no "
+                    "arguments and returns the data set"
+                ) from error
+            found = found()
+    return found
 
 
 def _open_array(path: Path) -> npt.NDArray[Any]:
@@ -92,8 +128,8 @@ def _open_folder(arguments: argparse.Namespace) -> PoolLike:
         arguments.pool,
         size=arguments.size,
         channels=arguments.channels,
-        mean=_per_channel(mean, arguments.channels),
-        std=_per_channel(std, arguments.channels),
+        mean=_per_channel([0.0] if mean is None else mean, arguments.channels),
+        std=_per_channel([1.0] if std is None else std, arguments.channels),
     )
     if mean is None:
         warnings.warn(
@@ -105,5 +141,5 @@ def _open_folder(arguments: argparse.Namespace) -> PoolLike:
     return folder
 
 
-def _per_channel(values: list[float] | None, channels: int) -> list[float] | None:
-    return values * channels if values is not None and len(values) == 1 else values
+def _per_channel(values: list[float], channels: int) -> list[float]:
+    return values * channels if len(values) == 1 else values

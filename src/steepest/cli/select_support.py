@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from steepest.labelling.exchange.jsonl_file import read_jsonl
 from steepest.labelling.exchange.vocabulary import CLASSIFICATION, Vocabulary
 from steepest.pool import Pool
 from steepest.scoring import Selection
+from steepest.seeds import SampleId
 from steepest.strategies.support import Support
 
 _HEADER = ("id", "label")
@@ -72,7 +73,7 @@ def read_support(
 
 def read_labelled(
     path: Path | None,
-    ids: Collection[str] | None,
+    ids: Sequence[SampleId],
     names: tuple[str, ...] = (),
     *,
     learnt_from: bool = True,
@@ -83,7 +84,7 @@ def read_labelled(
         path: One id per line, or ``id,label``; a first line that says so is passed over. Or a
             table with these and other columns, as ``steepest ingest`` takes it, or picks that
             were saved.
-        ids: The names of the pool's samples; None if they go by their index.
+        ids: The ids of the pool's samples; a range if they go by their index.
         names: The classes' names in the model's order; none if they are not known.
         learnt_from: Whether somebody wants the classes; if not, names may be unknown.
 
@@ -95,7 +96,8 @@ def read_labelled(
     """
     if path is None:
         return None, {}
-    known = None if ids is None else frozenset(ids)
+    # A range knows what is in it: no table of a million numbers for the sake of a few.
+    known = None if isinstance(ids, range) else {str(sample): sample for sample in ids}
     found: list[int | str] = []
     labels: dict[int | str, int] = {}
     for where, line, name, label in _rows(path, known or ()):
@@ -137,7 +139,7 @@ def _rows(path: Path, known: Collection[str]) -> Iterator[tuple[str, str, str, s
         yield f"line {number}", line, name, label
 
 
-def _sample(name: str, line: str, known: Collection[str] | None) -> int | str:
+def _sample(name: str, line: str, known: Mapping[str, SampleId] | None) -> SampleId:
     """Return the id that a line begins with."""
     if known is None:
         try:
@@ -147,7 +149,7 @@ def _sample(name: str, line: str, known: Collection[str] | None) -> int | str:
     if name not in known:
         either = f"neither {line!r} nor {name!r} is" if line != name else f"{name!r} is not"
         raise InputError(f"{either} in the pool: give paths as they are below --pool")
-    return name
+    return known[name]
 
 
 def _class_number(label: str, names: tuple[str, ...]) -> int:

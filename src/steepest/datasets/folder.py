@@ -36,6 +36,7 @@ class ImageFolder(Dataset[Tensor]):
     Attributes:
         ids: Relative paths with forward slashes, sorted.
         skipped: (path, reason) of each image file that is left out.
+        normalised: Whether ``mean`` or ``std`` was given.
 
     Raises:
         DataError: If the folder is missing, has no readable image, or holds images of several
@@ -60,6 +61,7 @@ class ImageFolder(Dataset[Tensor]):
         if sides is not None and (len(sides) != 2 or min(sides) < 1):
             raise InputError(f"size is {size!r}; give one side or (height, width) in pixels")
         self._size = None if sides is None else (sides[0], sides[1])
+        self.normalised = mean is not None or std is not None
         self._mean = _channel_values("mean", mean, 0.0, channels)
         self._std = _channel_values("std", std, 1.0, channels)
         if not bool((self._std > 0).all()):

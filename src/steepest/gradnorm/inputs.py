@@ -182,11 +182,13 @@ def logits_of(outputs: Any) -> Tensor:  # noqa: ANN401
     if not isinstance(outputs, Tensor):
         _refuse_boxes(outputs)
         mapped = isinstance(outputs, Mapping)
-        logits = outputs.get("logits") if mapped else getattr(outputs, "logits", None)
+        # torchvision's nets for segmentation put them under "out".
+        found = outputs.get("logits", outputs.get("out")) if mapped else None
+        logits = found if mapped else getattr(outputs, "logits", None)
     if not isinstance(logits, Tensor):
         raise ModelError(
             f"the model returned {type(outputs).__name__}, which is neither a tensor nor carries "
-            "'logits': wrap it in a module that returns its logits"
+            "'logits' or 'out': wrap it in a module that returns its logits"
         )
     if logits.ndim < 2 or logits.shape[1] < 2:
         raise ModelError(

@@ -10,7 +10,7 @@ from steepest.errors import InputError
 from steepest.pool.values import plain_id
 from steepest.seeds import SampleId
 from steepest.strategies import Support
-from steepest.tasks.base import Losses
+from steepest.tasks.base import TASKS, Losses
 
 BatchSize = int | Literal["auto"]
 
@@ -43,12 +43,20 @@ def check_batch_size(size: Any) -> BatchSize:  # noqa: ANN401
     return number
 
 
-def check_task(task: object) -> None:
+def check_task(task: object, *, by_name: bool = False) -> None:
     """Refuse what is no task.
 
+    Args:
+        task: What was given for one.
+        by_name: Whether it may be the name of one.
+
     Raises:
+        UnknownNameError: If there is none of that name.
         InputError: Saying how one is given.
     """
+    if by_name and isinstance(task, str):
+        TASKS.get(task)
+        return
     if task is not None and not isinstance(task, Losses):
         raise InputError(
             f"task must be a task such as steepest.tasks.MultiLabel(classes=3), not {task!r}"

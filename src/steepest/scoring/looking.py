@@ -30,6 +30,7 @@ from steepest.scoring.arguments import (
     check_task,
 )
 from steepest.scoring.batch_sizes import suited_batch_size
+from steepest.scoring.named_task import losses_of
 from steepest.scoring.probabilities import FirstLook, WatchedView
 from steepest.scoring.samples import Samples, as_samples
 from steepest.scoring.shards import WHOLE, Shard
@@ -37,10 +38,9 @@ from steepest.scoring.single_logit import single_logits_named
 from steepest.seeds import SampleId, keyed_uniform
 from steepest.selection import random_subset
 from steepest.strategies import Needs, Scorer, Strategy, Support, create
-from steepest.strategies.batch import CROSS_ENTROPY
 from steepest.strategies.support import NO_SUPPORT
 from steepest.strategies.view import Lens
-from steepest.tasks.base import Losses, Task
+from steepest.tasks.base import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Looking:
     labelled: Iterable[SampleId] | None = None
     subset: int | None = None
     seed: int = 0
-    task: Task | None = None
+    task: Task | str | None = None
     batch_size: BatchSize = "auto"
     precision: Precision = "tf32"
     device: torch.device | str | None = None
@@ -63,7 +63,7 @@ class Looking:
         check_subset(self.subset)
         check_batch_size(self.batch_size)
         check_precision(self.precision)
-        check_task(self.task)
+        check_task(self.task, by_name=True)
         check_support(self.support)
 
 
@@ -129,11 +129,12 @@ def looking_at(
         positions, free = (_shuffled(samples, p, how.seed) for p in (positions, free))
     model = on_device(model, how.device)
     where, kind = place_of(model)
-    lens = Lens(model=model, device=where, dtype=kind, task=_losses(how.task))
+    # Two, because a model may take a single one for no batch.
+    few = samples.part(positions[:2])
+    task = losses_of(how.task, model, few, where, kind)
+    lens = Lens(model=model, device=where, dtype=kind, task=task)
     batch_size = check_batch_size(how.batch_size)
     if batch_size == "auto":
-        # Two, because a model may take a single one for no batch.
-        few = samples.part(positions[:2])
         batch_size = suited_batch_size(lens, few, len(positions), strategy.needs)
     if how.shard.count > 1:
         positions = list(how.shard.take(positions, batch_size))
@@ -277,10 +278,6 @@ def _check_names(labelled: Samples, free: Sequence[SampleId]) -> None:
 
 def _engine(model: nn.Module, strategy: Strategy, precision: Precision) -> Engine | None:
     return Engine(model, precision=precision) if Needs.GRADIENTS in strategy.needs else None
-
-
-def _losses(task: Task | None) -> Losses:
-    return CROSS_ENTROPY if task is None else task
 
 
 def _takes_features(strategy: Strategy, support: Support) -> bool:

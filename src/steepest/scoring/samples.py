@@ -25,7 +25,7 @@ from torch.utils.data import (
 )
 
 from steepest.counted import counted
-from steepest.errors import InputError, SteepestError, in_one_line
+from steepest.errors import InputError, SettingWarning, SteepestError, in_one_line
 from steepest.gradnorm.inputs import Inputs, count, tensors_of
 from steepest.pool.values import plain_id, plain_list
 from steepest.seeds import SampleId
@@ -110,6 +110,7 @@ def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples
         from steepest.datasets.folder import ImageFolder
 
         pool = ImageFolder(Path(pool))
+    _warn_if_not_normalised(pool)
     if isinstance(pool, np.ndarray):
         pool = _tensor_of(pool)
     if isinstance(pool, (tuple, Mapping)) or (isinstance(pool, Tensor) and pool.ndim == 0):
@@ -128,6 +129,21 @@ def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples
         f"a pool of type {type(pool).__name__} is not known: pass a Dataset, a DataLoader, "
         "a tensor, an array or a folder of images"
     )
+
+
+def _warn_if_not_normalised(pool: PoolLike) -> None:
+    """Warn of a folder of images that nobody normalised as in the model's training."""
+    while isinstance(pool, (DataLoader, Subset)):
+        pool = pool.dataset
+    # Not by its class: whoever has no folder of images need not import what reads them.
+    if getattr(pool, "normalised", None) is False:
+        warnings.warn(
+            f"the images of {getattr(pool, 'root', 'the pool')} were scaled to 0..1 only: give "
+            "steepest.datasets.ImageFolder(folder, mean=…, std=…) with those of the model's "
+            "training as the pool, or with mean 0 and std 1 for each channel if it saw that",
+            SettingWarning,
+            stacklevel=4,
+        )
 
 
 def _check_kind(pool: PoolLike) -> None:

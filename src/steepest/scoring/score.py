@@ -36,7 +36,7 @@ def score(
     labelled: Iterable[SampleId] | None = None,
     subset: int | None = None,
     seed: int = 0,
-    task: Task | None = None,
+    task: Task | str | None = None,
     batch_size: BatchSize = "auto",
     precision: Precision = "tf32",
     device: torch.device | str | None = None,
@@ -57,7 +57,7 @@ def score(
         labelled: Ids to leave out because they carry a label already.
         subset: Score only a random subset of this size (the paper takes 10 · k).
         seed: Seeds every draw; draws are keyed by sample id.
-        task: Whose losses are used, with labels and without; default cross-entropy.
+        task: Whose losses are used, with labels and without, or its name; default cross-entropy.
         batch_size: Samples in flight; ``"auto"`` picks one for the device and the model. The
             scores do not depend on it.
         precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` (GPUs may

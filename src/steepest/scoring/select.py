@@ -47,7 +47,7 @@ def select(
     labelled: Iterable[SampleId] | None = None,
     subset: int | None = None,
     seed: int = 0,
-    task: Task | None = None,
+    task: Task | str | None = None,
     batch_size: BatchSize = "auto",
     precision: Precision = "tf32",
     device: torch.device | str | None = None,
@@ -72,7 +72,8 @@ def select(
         seed: Seeds every draw, ties included; draws are keyed by sample id.
         task: What logits mean, and whose losses are used: of the prediction alone by
             ``entropy-gradnorm`` and ``expected-gradnorm``, with a label by ``egl``, ``isal`` and
-            ``ll4al``; default cross-entropy.
+            ``ll4al``; default cross-entropy. A name such as ``"multi-label"`` stands for the task
+            with as many classes as the model has.
         batch_size: Samples in flight; the result does not depend on it.
         precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` (GPUs may
             multiply with ten bits of fraction) or ``"bf16"``.

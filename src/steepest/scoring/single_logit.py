@@ -53,7 +53,7 @@ def _look(model: nn.Module, samples: Loadable) -> Tensor | None:
     except SteepestError:
         return None
     if isinstance(outputs, Mapping):
-        outputs = outputs.get("logits")
+        outputs = outputs.get("logits", outputs.get("out"))
     logits = outputs if isinstance(outputs, Tensor) else getattr(outputs, "logits", None)
     return logits if isinstance(logits, Tensor) and logits.ndim else None
 
