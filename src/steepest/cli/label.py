@@ -238,8 +238,10 @@ def _check_beginning(photos: Path, place: Path, classes: Sequence[str], settings
     from steepest.labelling.project.beside import why_no_samples
     from steepest.labelling.project.listing import has_samples
     from steepest.labelling.project.store import FILE_NAME
+    from steepest.labelling.project.traces import refuse_to_begin_anew
 
     if not (place / FILE_NAME).is_file():
+        refuse_to_begin_anew(place / FILE_NAME)
         _check_classes(classes, settings)
         if not has_samples(photos, place):
             raise InputError(f"{photos}: {why_no_samples(photos, place)}")

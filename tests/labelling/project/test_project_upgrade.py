@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from small_project import make_names, open_project
 
+from steepest.errors import DataError
 from steepest.labelling.project.schema import VERSION
-from steepest.labelling.project.store import FILE_NAME
+from steepest.labelling.project.store import FILE_NAME, Store
 
 
 @pytest.fixture
@@ -63,3 +65,35 @@ def test_the_columns_of_old_and_new_projects_stand_in_the_same_order(old, tmp_pa
         found.append([named, file.execute(indexes).fetchall()])
         file.close()
     assert found[0] == found[1]
+
+
+def backups(photos):
+    return sorted(path.name for path in (photos / ".steepest").glob("labels-*"))
+
+
+def test_an_upgrade_keeps_a_copy_that_earlier_programs_can_open(old):
+    folder = old / ".steepest"
+    with open_project(old) as project:
+        project.queue.answer("ann", "green-001.png", ["green"])
+    assert backups(old) == ["labels-version-1.sqlite"]
+    with closing(sqlite3.connect(folder / "labels-version-1.sqlite")) as copy:
+        assert copy.execute("PRAGMA user_version").fetchone() == (1,)
+        assert copy.execute("SELECT count(*) FROM answers").fetchone() == (1,)
+        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    open_project(old).close()
+    assert backups(old) == ["labels-version-1.sqlite"]
+    (folder / FILE_NAME).write_bytes((folder / "labels-version-1.sqlite").read_bytes())
+    with open_project(old) as project:
+        assert project.labels() == [("red-000.png", ("red",))]
+    assert backups(old) == ["labels-version-1-2.sqlite", "labels-version-1.sqlite"]
+
+
+def test_without_room_for_a_copy_nothing_is_upgraded(old, monkeypatch):
+    def fail(store, path):
+        raise DataError("no room")
+
+    monkeypatch.setattr(Store, "copy_to", fail)
+    with pytest.raises(DataError, match="no room"):
+        open_project(old)
+    with closing(sqlite3.connect(old / ".steepest" / FILE_NAME)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (1,)

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from steepest.errors import DataError, RunFolderError, first_line
+from steepest.files import scratch_beside
 from steepest.labelling.project.schema import CHANGES, TABLES, VERSION, find_foreign
+from steepest.labelling.project.traces import refuse_to_begin_anew
 
 FILE_NAME = "labels.sqlite"
 
@@ -24,7 +26,8 @@ class Store:
         path: The file; it is made if it is not there.
 
     Raises:
-        DataError: If the file is damaged, not ours, or of a later version.
+        DataError: If the file is damaged, not ours, or of a later version, or if it is gone or
+            empty where an earlier project has left something.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +38,11 @@ class Store:
         self._turn = threading.Lock()
         self._closed = False
         _refuse_journal(path)
+        if not path.exists() or not path.stat().st_size:
+            # Before a connection is made: SQLite would remove what is left beside the file.
+            refuse_to_begin_anew(path)
         try:
+            self._keep_earlier()
             with self.writing() as connection:
                 _prepare(connection, path)
                 _check_schema(connection, path)
@@ -80,6 +87,24 @@ class Store:
         """
         with self._lent() as connection:
             connection.execute("VACUUM INTO ?", (str(path),))
+
+    def _keep_earlier(self) -> None:
+        """Write a copy of a file of an earlier version beside it, before it is changed."""
+        with self.reading() as connection:
+            version = _read_version(connection)
+        if not 0 < version < VERSION:
+            return
+        stem = f"{self.path.stem}-version-{version}"
+        copy, number = self.path.with_name(f"{stem}.sqlite"), 1
+        while copy.exists():
+            number += 1
+            copy = self.path.with_name(f"{stem}-{number}.sqlite")
+        scratch = scratch_beside(copy)
+        try:
+            self.copy_to(scratch)
+            scratch.rename(copy)
+        finally:
+            scratch.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
@@ -133,7 +158,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    version = _read_version(connection)
     if version == VERSION:
         return
     if version > VERSION:
@@ -143,6 +168,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         statements = [one for step in range(version, VERSION) for one in CHANGES[step]]
     elif connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         raise DataError(f"{path} is a database of something else; choose another project folder")
+    else:
+        refuse_to_begin_anew(path)
     for statement in statements:
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION:d}")
@@ -170,6 +197,10 @@ def _refuse_journal(path: Path) -> None:
             f"{journal} is not of steepest, and SQLite would do what is in it: remove it, or "
             "choose another folder by --project"
         )
+
+
+def _read_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _explain(path: Path, error: sqlite3.Error) -> DataError:
