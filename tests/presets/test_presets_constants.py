@@ -41,7 +41,7 @@ def test_constants(name):
     assert config.model.name == MODELS[name]
     assert config.strategy.options == {"norm": "tensor-sum"}
     if milestones is None:
-        assert recipe.schedule == "constant"
+        assert (recipe.schedule, recipe.weight_decay) == ("constant", 0.0)
     else:
         assert (recipe.schedule, recipe.milestones, recipe.gamma) == ("milestones", milestones, 0.1)
         assert (recipe.momentum, recipe.weight_decay) == (0.9, 5e-4)

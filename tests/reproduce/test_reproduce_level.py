@@ -100,6 +100,14 @@ def test_what_the_paper_leaves_open_is_set_for_one_data_set_alone(tmp_path):
     assert (other.model.weights, other.training.amp, other.threads) == (None, True, 3)
 
 
+def test_an_option_of_a_strategy_is_set_wherever_it_is_run():
+    level = load_level("paper", ["ll4al:detach_after=7", "vaal:published=true", "vaal:latent=8"])
+    for setting in ("cifar10", "caltech101"):  # The latter has an option of its own for ll4al.
+        assert level.variant("ll4al", setting).options == {"detach_after": 7}
+    assert level.variant("vaal", "svhn").options == {"published": True, "latent": 8}
+    assert level.variant("sraal", "svhn").options == {}
+
+
 @pytest.mark.parametrize(
     ("level", "change", "kind", "said"),
     [
@@ -109,6 +117,8 @@ def test_what_the_paper_leaves_open_is_set_for_one_data_set_alone(tmp_path):
         ("paper", "caltech:model.weights=a.pth", UnknownNameError, "did you mean 'caltech101'"),
         ("paper", "svhn-full:loop.subset=5", UnknownNameError, "'svhn'"),
         ("smoke", "svhn:loop.subset=5", UnknownNameError, "cifar10"),
+        ("paper", "val:published=true", UnknownNameError, "did you mean 'vaal'"),
+        ("paper", "vaal:publish=true", UnknownNameError, "did you mean 'published'"),
     ],
 )
 def test_the_protocol_of_one_data_set_cannot_be_changed(level, change, kind, said):

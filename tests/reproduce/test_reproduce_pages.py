@@ -170,6 +170,22 @@ def test_what_was_set_for_a_data_set_is_told_on_every_page_about_it(tmp_path):
     assert told[0] in (tmp_path / "figure-1" / "page.html").read_text()
 
 
+def test_mended_losses_are_told_where_such_runs_are_shown(tmp_path):
+    notes = []
+    for folder, changes in (("plain", []), ("published", ["vaal:published=true"])):
+        work = Workspace(load_level("paper", changes, seeds=[0]), tmp_path / folder)
+        fill(work, [Need("cifar10", ("vaal", "ll4al"))])
+        (made,) = produce([find_artefact("table-3")], work, runs=False)
+        notes.append([note for note in made.findings.notes if "was run with" in note])
+    assert notes[0] == [
+        (
+            "vaal was run with mended losses, under which its codes do not collapse; "
+            "--set vaal:published=true runs those of the published code."
+        )
+    ]
+    assert notes[1] == ["vaal was run with published=true, by --set."]
+
+
 @pytest.mark.parametrize("trouble", [Fake.trouble, NonFiniteError("a norm is NaN")])
 def test_what_keeps_an_artefact_from_being_made_is_told_on_its_page(trouble, tmp_path, monkeypatch):
     monkeypatch.setattr(Fake, "trouble", trouble)

@@ -223,3 +223,18 @@ def test_the_learning_rate_falls_at_even_distances_at_most_thirty_times(
 ):
     plan = given_to_training(model, monkeypatch, {**TINY, "iterations": iterations})["plan"]
     assert (plan.iterations - 1) // plan.decay_every == decays <= 30
+
+
+def test_one_option_brings_the_published_losses_back():
+    published = {
+        "kl_reduction": "sample",
+        "separate_norm": True,
+        "official_sign": True,
+        "official_variance": True,
+        "official_targets": True,
+    }
+    plain, whole = create("sraal").options(), create("sraal", {"published": True}).options()
+    assert whole == {**plain, **published, "published": True}
+    assert create("sraal", whole).options() == whole  # As a record has it.
+    with pytest.raises(InputError, match=r"published sets kl_reduction to '.*': leave one"):
+        create("sraal", {"published": True, "kl_reduction": "sum"})

@@ -199,3 +199,12 @@ def test_a_run_is_told_at_once_that_samples_are_no_images():
 def test_options_out_of_range_are_refused(option):
     with pytest.raises(InputError, match=f"vaal: {option} must be 1 or more, not 0"):
         create("vaal", {option: 0})
+
+
+def test_one_option_brings_the_published_losses_back():
+    published = {"kl_reduction": "sum", "separate_norm": True}
+    plain, whole = create("vaal").options(), create("vaal", {"published": True}).options()
+    assert whole == {**plain, **published, "published": True}
+    assert create("vaal", whole).options() == whole  # As a record has it.
+    with pytest.raises(InputError, match=r"published sets kl_reduction to '.*': leave one"):
+        create("vaal", {"published": True, "kl_reduction": "sample"})

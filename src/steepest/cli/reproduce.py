@@ -89,8 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"what leaves the protocol as it is: {', '.join(FREE)}; or for one data set what the "
-        "paper leaves open, as in caltech101:model.weights=FILE",
+        help=f"what leaves the protocol as it is: {', '.join(FREE)}; for one data set what the "
+        "paper leaves open, as in caltech101:model.weights=FILE; an option of a strategy, as in "
+        "vaal:published=true",
     )
     add_jobs(parser)
     add_minutes(parser)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -137,6 +138,25 @@ def check_options(strategy: Strategy, **least: float) -> None:
         value = getattr(strategy, option)
         if value is not None and not value >= bound:
             raise InputError(f"{strategy.name}: {option} must be {bound:g} or more, not {value}")
+
+
+def set_published(strategy: Strategy, **published: Any) -> None:  # noqa: ANN401
+    """Give a strategy that is being made the published values of some options.
+
+    Args:
+        strategy: Whose option ``published`` is set.
+        published: The values by option.
+
+    Raises:
+        InputError: If one was set to something else.
+    """
+    usual = {field.name: field.default for field in fields(strategy)}
+    for option, value in published.items():
+        if getattr(strategy, option) not in (usual[option], value):
+            raise InputError(
+                f"{strategy.name}: published sets {option} to {value!r}: leave one of them out"
+            )
+        object.__setattr__(strategy, option, value)
 
 
 def _warn_if_collapsed(made: Adversary, name: str) -> None:

@@ -17,6 +17,7 @@ from steepest.errors import ConfigError, UnknownNameError
 from steepest.experiment.config import Config, load_config, parse_setting
 from steepest.experiment.variants import Variant
 from steepest.reproduce.scenes import SCENES, scenes_in
+from steepest.strategies import create, names
 from steepest.tables import from_table
 
 LEVELS = ("smoke", "paper")
@@ -101,6 +102,7 @@ class Level:
         effort: How much is spent on influence.
         changes: Settings for every run, such as ``training.amp=true``.
         own_changes: Settings for the runs of one experiment, by its name.
+        own_options: Options of strategies that were asked for, by the strategy's name.
         chosen: Seeds that were asked for; the first ones if none were.
     """
 
@@ -112,6 +114,7 @@ class Level:
     settings: Mapping[str, Setting]
     changes: tuple[str, ...] = field(default=())
     own_changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     chosen: tuple[int, ...] = field(default=())
 
     @property
@@ -143,7 +146,8 @@ class Level:
     def variant(self, strategy: str, setting: str) -> Variant:
         """Return a strategy with its options in an experiment at this level."""
         here = self.settings[self.resolve(setting)].options
-        options = {**self.strategies.get(strategy, {}), **here.get(strategy, {})}
+        usual = {**self.strategies.get(strategy, {}), **here.get(strategy, {})}
+        options = {**usual, **self.own_options.get(strategy, {})}
         return Variant(strategy, strategy, options)
 
     def changes_of(self, setting: str) -> tuple[str, ...]:
@@ -178,13 +182,14 @@ def load_level(name: str, changes: Sequence[str] = (), seeds: Sequence[int] | No
 
     Args:
         name: ``"smoke"`` or ``"paper"``.
-        changes: Settings for every run, of those that leave the protocol as it is; and for one
+        changes: Settings for every run, of those that leave the protocol as it is; for one
             experiment, of those that the paper leaves open, such as
-            ``"caltech101:model.weights=resnet18.pth"``.
+            ``"caltech101:model.weights=resnet18.pth"``; and options of a strategy, such as
+            ``"vaal:published=true"``.
         seeds: Those alone, as many as are wanted; None leaves it to the level.
 
     Raises:
-        UnknownNameError: If there is none of that name, or no such experiment.
+        UnknownNameError: If there is none of that name, or no such experiment, strategy or option.
         ConfigError: If a change would change the protocol.
     """
     if name not in LEVELS:
@@ -194,32 +199,32 @@ def load_level(name: str, changes: Sequence[str] = (), seeds: Sequence[int] | No
     file = resources.files("steepest.reproduce") / "levels" / f"{name}.toml"
     table = tomllib.loads(file.read_text(encoding="utf-8"))
     parts = {key: from_table(Setting, part) for key, part in table["settings"].items()}
-    shared, own = _split_changes(changes, parts)
-    level = from_table(Level, {**table, "name": name, "changes": shared})
-    return replace(level, settings=parts, own_changes=own, chosen=tuple(seeds or ()))
-
-
-def _split_changes(
-    changes: Sequence[str], settings: Mapping[str, Setting]
-) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """Return the changes of every run, and those of single experiments by name."""
-    shared: list[str] = []
-    own: dict[str, tuple[str, ...]] = {}
+    level = from_table(Level, {**table, "name": name})
+    level = replace(level, settings=parts, chosen=tuple(seeds or ()))
     for change in changes:
-        (first, *rest), _ = parse_setting(change)
-        setting, colon, first = first.rpartition(":")
-        key = ".".join([first, *rest])
-        if not colon:
-            _check_key(key, FREE, key)
-            shared.append(change)
-            continue
-        known = [name for name, part in settings.items() if not part.same_as]
-        known = [name for name in known if not name.endswith(_FULL)]
-        if setting not in known:
-            raise UnknownNameError("experiment", setting, known)
-        _check_key(key, (*FREE, *OPEN), f"{setting}:{key}")
-        own[setting] = (*own.get(setting, ()), change.partition(":")[2])
-    return shared, own
+        level = _with_change(level, change)
+    return level
+
+
+def _with_change(level: Level, change: str) -> Level:
+    """Return a level with one setting more."""
+    (first, *rest), value = parse_setting(change)
+    whose, colon, first = first.rpartition(":")
+    key = ".".join([first, *rest])
+    if not colon:
+        _check_key(key, FREE, key)
+        return replace(level, changes=(*level.changes, change))
+    alone = [name for name, part in level.settings.items() if not part.same_as]
+    experiments = [name for name in alone if not name.endswith(_FULL)]
+    if whose in experiments:
+        _check_key(key, (*FREE, *OPEN), f"{whose}:{key}")
+        own = (*level.own_changes.get(whose, ()), change.partition(":")[2])
+        return replace(level, own_changes={**level.own_changes, whose: own})
+    if whose in names():
+        options = {**level.own_options.get(whose, {}), key: value}
+        create(whose, {**level.strategies.get(whose, {}), **options})
+        return replace(level, own_options={**level.own_options, whose: options})
+    raise UnknownNameError("data set or strategy", whose, [*experiments, *names()])
 
 
 def _check_key(key: str, known: Sequence[str], said: str) -> None:

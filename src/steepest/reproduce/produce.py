@@ -8,6 +8,7 @@ from pathlib import Path
 
 from steepest.errors import SteepestError
 from steepest.reproduce.artefact import Artefact, Findings, all_artefacts, find_artefact
+from steepest.reproduce.departures import tell_departures
 from steepest.reproduce.making import make_missing
 from steepest.reproduce.missing import tell_missing
 from steepest.reproduce.page import Made
@@ -77,18 +78,7 @@ def compute(one: Artefact, work: Workspace) -> Made:
         findings = Findings(missing=(str(error),))
     findings = replace(
         findings,
-        notes=(*findings.notes, *_told_changes(work, one)),
+        notes=(*findings.notes, *tell_departures(work, one.needs())),
         missing=(*findings.missing, *tell_missing(work, one.needs())),
     )
     return Made(one, findings, tuple(work.used.values()), work.out)
-
-
-def _told_changes(work: Workspace, one: Artefact) -> tuple[str, ...]:
-    """Return a sentence for each experiment of an artefact that was not run as its preset is."""
-    settings = dict.fromkeys(need.setting for need in one.needs())
-    told = {name: work.level.changes_of(name) for name in settings}
-    return tuple(
-        f"{name} was run with {', '.join(changes)}, by --set."
-        for name, changes in told.items()
-        if changes
-    )

@@ -28,6 +28,10 @@ TABLE_METHODS = (
 """What the tables of accuracy on CIFAR-10 compare."""
 
 
+MENDED = ("vaal", "sraal")
+"""Strategies whose published losses have faults that are mended unless ``published`` is set."""
+
+
 def share_of(cycle: int) -> int:
     """Return the labels of a cycle in per cent of all: a tenth, and then a twentieth more each."""
     return 10 + 5 * cycle

@@ -15,6 +15,7 @@ from steepest.companions.adversary import (
     check_options,
     iterations_for,
     labelled_of,
+    set_published,
     train_adversary,
 )
 from steepest.companions.discriminator import Discriminator, make_perceptron
@@ -60,6 +61,8 @@ class Sraal(Scorer):
             code does: one-hot predictions then have 1/C.
         official_targets: Whether the second step of an iteration takes the classes of the first
             one's images, as the published code does.
+        published: Whether the losses are those of the published code: ``kl_reduction`` is then
+            "sample", and ``separate_norm`` and all three ``official_…`` are True.
         iterations: Steps of the discriminator; by default those of ``epochs``. Published: 20000.
         epochs: Passes over the labelled samples and the candidates, in batches.
         batch_size: Images of each pool in a step.
@@ -83,6 +86,7 @@ class Sraal(Scorer):
     official_sign: bool = False
     official_variance: bool = False
     official_targets: bool = False
+    published: bool = False
     iterations: int | None = None
     epochs: int = 100
     batch_size: int = 250
@@ -95,6 +99,15 @@ class Sraal(Scorer):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self, latent=2, reconstruction=0, classification=0)
+        if self.published:
+            set_published(
+                self,
+                kl_reduction="sample",
+                separate_norm=True,
+                official_sign=True,
+                official_variance=True,
+                official_targets=True,
+            )
         if self.latent % 2:
             raise InputError(f"sraal: latent must be even, not {self.latent}: it is cut in halves")
 

@@ -13,6 +13,7 @@ from steepest.companions.adversary import (
     Adversary,
     check_options,
     iterations_for,
+    set_published,
     train_adversary,
 )
 from steepest.companions.discriminator import Discriminator
@@ -45,6 +46,8 @@ class Vaal(Scorer):
         separate_norm: Whether each pool goes through batch normalisation by itself, as in the
             published code. That takes away what all images of a pool have in common: pools that
             differ in nothing else look alike to the discriminator.
+        published: Whether the losses are those of the published code: ``kl_reduction`` is then
+            "sum" and ``separate_norm`` True.
         iterations: Steps of the discriminator; by default those of ``epochs``.
         epochs: Passes over the labelled samples and the candidates, in batches.
         batch_size: Images of each pool in a step.
@@ -64,6 +67,7 @@ class Vaal(Scorer):
     adversary: float = 1.0
     kl_reduction: KlReduction = "batchmean"
     separate_norm: bool = False
+    published: bool = False
     iterations: int | None = None
     epochs: int = 100
     batch_size: int = 128
@@ -76,6 +80,8 @@ class Vaal(Scorer):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self, latent=1)
+        if self.published:
+            set_published(self, kl_reduction="sum", separate_norm=True)
 
     def prepare(self, pool: PoolView) -> Adversary:
         """Train the autoencoder and the discriminator."""
