@@ -17,6 +17,7 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.checks import is_unusual
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import RowLosses
+from steepest.gradnorm.own_loss import Company
 from steepest.gradnorm.precision import computing_in
 from steepest.gradnorm.probe import Probe
 from steepest.gradnorm.steps import Plan
@@ -68,6 +69,7 @@ class Forms:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._known: OrderedDict[object, Known] = OrderedDict()
+        self._company = Company()
         self.distrusted: set[nn.Parameter] = set()
         self.changes_inputs = False
 
@@ -102,6 +104,8 @@ class Forms:
     def _made(self, inputs: Inputs, losses: RowLosses) -> Plan:
         engine = self._engine
         everything = engine.parameters()
+        with computing_in("fp32", engine.device):
+            self._company.check(engine, inputs, losses)
         while True:
             unwatched = self.distrusted | {p for p in everything if is_unusual(p)}
             probe = Probe(engine.model, everything, unwatched, inputs, losses)

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from steepest.errors import InputError, ModelError, UnknownNameError
 from steepest.gradnorm.inputs import check_classes_second, logits_of
+from steepest.gradnorm.own_loss import OwnLoss
 
 Loss = str | Callable[..., Tensor]
 """A name of this module, or a callable ``outputs[, targets] -> [N]``."""
@@ -173,7 +174,7 @@ def resolve(loss: Loss, targets: Tensor | None, total: int, *, checked: bool = T
     if targets is not None and len(targets) != total:
         raise InputError(f"{len(targets)} targets for {total} samples: one target each is needed")
     if callable(loss):
-        return _from_callable(loss, targets)
+        return OwnLoss(loss, targets, total)
     if loss == "cross-entropy":
         if targets is None:
             raise InputError("loss='cross-entropy' needs targets; without labels use 'entropy'")
@@ -201,21 +202,6 @@ def _logits(outputs: Any, rows: slice) -> Tensor:  # noqa: ANN401
             "samples: it must return one for each"
         )
     return logits
-
-
-def _from_callable(loss: Callable[..., Tensor], targets: Tensor | None) -> RowLosses:
-    def losses(outputs: Any, rows: slice) -> list[Tensor]:  # noqa: ANN401
-        values: Any = loss(outputs) if targets is None else loss(outputs, targets[rows])
-        wanted = (rows.stop - rows.start,)
-        if not isinstance(values, Tensor) or tuple(values.shape) != wanted:
-            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-            raise InputError(
-                f"the loss must return one value per sample, shape {list(wanted)}, but gave {got}: "
-                "use reduction='none'"
-            )
-        return [values]
-
-    return losses
 
 
 def _checked(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
