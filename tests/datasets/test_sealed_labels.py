@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from steepest.datasets import SealedLabels
+from steepest.datasets.sealed import readings_recorded
 from steepest.errors import DataError, HiddenLabelError, InputError
 
 
@@ -100,3 +101,15 @@ def test_fit_says_whether_labels_are_classes(sealed):
 def test_labels_must_be_one_row_of_whole_numbers(labels):
     with pytest.raises(DataError, match="int64"):
         SealedLabels(labels)
+
+
+def test_readings_are_recorded_for_all_labels_within_the_block_alone(sealed):
+    other = SealedLabels(torch.tensor([1]))
+    sealed.unseal("before")
+    with readings_recorded() as outer:
+        sealed.unseal("outer")
+        with readings_recorded() as inner:
+            other.unseal_rows([0], "inner")
+        other.unseal("outer again")
+    sealed.unseal("after")
+    assert (outer, inner) == (["outer", "outer again"], ["inner"])

@@ -11,6 +11,7 @@ import torch
 from steepest.datasets import ImageSet, SealedLabels
 from steepest.errors import ConfigError, DataError, InputError, ModelError, RunFolderError
 from steepest.experiment import Config, Experiment
+from steepest.experiment.record import LABELLED_MAPS
 from steepest.pool import Pool
 from steepest.tables import from_table
 
@@ -66,6 +67,7 @@ def test_label_maps_are_learnt_and_the_pool_notes_that_they_are_there(tmp_path, 
         ids, labels = pool.labelled()
     assert set(labels) == {"map"}
     assert set(data.train_labels.purposes) == {"maps of labelled samples"}
+    assert {record.purposes for record in records} == {(LABELLED_MAPS,)}
     assert {int(i) for i in ids} >= {int(i) for i in records[0].selected}
 
 

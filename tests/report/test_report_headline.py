@@ -6,8 +6,9 @@ import numpy as np
 from fake_runs import make_entry
 
 from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.record import LABELLED_MAPS
 from steepest.experiment.statistics import summarise
-from steepest.report.headline import completeness, headline
+from steepest.report.headline import completeness, headline, hidden_labels_read
 
 BASE = np.array([0.50, 0.60, 0.70, 0.80])
 LIFT = np.array([0.0, 0.2, 0.2, 0.2])
@@ -217,3 +218,12 @@ def test_a_strategy_that_is_clearly_worse_is_named():
     text = words({"random": random, "margin": better, "poor": worse})
     assert "poor was worse than random: its AUBC is 0.1" in text
     assert "margin was worse" not in text
+
+
+def test_maps_that_the_loop_itself_reads_are_no_hidden_labels():
+    comparison = compare({"margin": [BASE], "random": [BASE]})
+    for entry in comparison.runs["margin", 0].entries:
+        entry["purposes"] = [LABELLED_MAPS]
+    assert hidden_labels_read(comparison) is None
+    comparison.runs["margin", 0].entries[1]["purposes"] += ["a", "b"]
+    assert "margin for “a”, “b”." in (hidden_labels_read(comparison) or "")

@@ -7,7 +7,7 @@ from pathlib import Path
 from steepest.experiment.metric_choice import by_metric
 from steepest.experiment.statistics import summarise
 from steepest.report import write_report
-from steepest.report.headline import headline
+from steepest.report.headline import headline, hidden_labels_read
 from steepest.report.read import read_comparison
 from steepest.report.tables import summary_rows
 from steepest.report.text_table import text_table
@@ -28,12 +28,15 @@ def show_outcome(
         UnknownNameError: If the comparison has no strategy of the baseline's name.
         InputError: If the baseline has no complete run, or a record does not have the metric.
     """
-    summary = summarise(by_metric(read_comparison(folder), metric), baseline)
+    comparison = by_metric(read_comparison(folder), metric)
+    summary = summarise(comparison, baseline)
     # First, as a disk may be too full for the rest.
     if summary.strategies:
         print(text_table(*summary_rows(summary)))
     else:
         print(*headline(summary))
+    if warning := hidden_labels_read(comparison):
+        print(f"\n{warning}")
     if report:
         # The folder was checked against the user's own configuration before anything was run.
         files = write_report(folder, baseline=baseline, metric=metric, own_code=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import torch
@@ -16,9 +19,25 @@ _SEALED = "labels of unlabelled samples can only be read by a labeller or a name
 _CHECKED_AT_ONCE = 64
 _IGNORED = 255
 
+_READINGS: ContextVar[list[str] | None] = ContextVar("readings", default=None)
+
 Labels = Tensor | Streamed
 """Class indices, int64 [N]; label maps, uint8 [N, H, W] with 255 where no class is known; or which
 classes are there, bool [N, K]. Label maps may be streamed."""
+
+
+@contextmanager
+def readings_recorded() -> Iterator[list[str]]:
+    """Record the purposes for which any sealed labels are read in this block, in order.
+
+    Whatever code runs in it can load the data once more; its readings count as well.
+    """
+    readings: list[str] = []
+    token = _READINGS.set(readings)
+    try:
+        yield readings
+    finally:
+        _READINGS.reset(token)
 
 
 class SealedLabels:
@@ -66,6 +85,8 @@ class SealedLabels:
         if not purpose or not purpose.strip():
             raise InputError("say what the labels are read for: unseal('oracle labeller')")
         self._purposes = (*self._purposes, purpose)
+        if (readings := _READINGS.get()) is not None:
+            readings.append(purpose)
         if isinstance(self._labels, Streamed):
             return self._labels.take(torch.as_tensor(rows))
         return self._labels[torch.as_tensor(rows, dtype=torch.long)]

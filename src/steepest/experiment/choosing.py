@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steepest.counted import counted
+from steepest.datasets.sealed import readings_recorded
 from steepest.errors import RunFolderError
 from steepest.experiment.company import Company
 from steepest.experiment.folder import RunFolder
@@ -88,8 +89,10 @@ def choose_after_the_end(
     folder.load_model(model, last.cycle)
     model.to(experiment.device).eval()
     company = Company(experiment, folder, last.cycle, model)
-    outcome = experiment.select(model, pool, last.cycle, company)
-    record = replace(last, **fields_of(outcome, None))
+    with readings_recorded() as purposes:
+        outcome = experiment.select(model, pool, last.cycle, company)
+    known = tuple(dict.fromkeys((*last.purposes, *purposes)))
+    record = replace(last, **fields_of(outcome, None), purposes=known)
     folder.amend(record)
     return record.selected
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import nn
 from steepest.datasets import Images, ImageSet
 from steepest.datasets.identity import identify
 from steepest.datasets.limit import take
-from steepest.datasets.sealed import Labels
+from steepest.datasets.sealed import Labels, readings_recorded
 from steepest.datasets.streamed import Streamed
 from steepest.devices import choose_device, usable_cores
 from steepest.errors import InputError
@@ -32,7 +33,7 @@ from steepest.experiment.own_modules import (
 )
 from steepest.experiment.parts import check_budget, load_data, make_task
 from steepest.experiment.protocol import initial_ids, selection_seed
-from steepest.experiment.record import Cost, Record, expected_end
+from steepest.experiment.record import LABELLED_MAPS, Cost, Record, expected_end
 from steepest.experiment.shared import SharedCycle, shared_key
 from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.start import fresh_model, starting_model
@@ -136,18 +137,26 @@ class Experiment:
             if deadline is not None and expected_end(folder.records, loop.k, last=last) > deadline:
                 return
             model = starting_model(self, folder, cycle, previous=model)
-            company = Company(self, folder, cycle, model)
-            with divergence_named(self.config.training.lr, certain=True):
-                training = self._train(model, pool, cycle, folder.checkpoint(), company.extra)
-                # Before anything is chosen: a strategy would blame a sample.
-                metrics = self._metrics(model, self.data.test_images, self.data.test_labels)
-                members = None if last else company.train_members(pool, training)
-            outcome = None if last else self.select(model, pool, cycle, company)
-            folder.save_model(model, cycle)
-            kept = company.save()
-            record = self._record(cycle, model, pool, metrics, outcome, training, members, kept)
+            with readings_recorded() as purposes:
+                record = self._cycle(folder, pool, model, cycle, last=last)
+            record = replace(record, purposes=tuple(dict.fromkeys(purposes)))
             folder.commit(record, keep_all_weights=loop.keep_weights == "all")
             ask(self, pool, labeller, record.selected, cycle=cycle + 1)
+
+    def _cycle(
+        self, folder: RunFolder, pool: Pool, model: nn.Module, cycle: int, *, last: bool
+    ) -> Record:
+        """Train, test and choose; return what happened once the weights are on disk."""
+        company = Company(self, folder, cycle, model)
+        with divergence_named(self.config.training.lr, certain=True):
+            training = self._train(model, pool, cycle, folder.checkpoint(), company.extra)
+            # Before anything is chosen: a strategy would blame a sample.
+            metrics = self._metrics(model, self.data.test_images, self.data.test_labels)
+            members = None if last else company.train_members(pool, training)
+        outcome = None if last else self.select(model, pool, cycle, company)
+        folder.save_model(model, cycle)
+        kept = company.save()
+        return self._record(cycle, model, pool, metrics, outcome, training, members, kept)
 
     def _replay(self, folder: RunFolder, pool: Pool, labeller: Labeller) -> None:
         """Bring the pool to where the records are: labels that are missing, or too many."""
@@ -254,7 +263,7 @@ class Experiment:
         rows = [int(i) for i in ids]
         images = take(self.data.train_images, rows)
         if self.data.train_labels.dense:
-            return images, self.data.train_labels.unseal_rows(rows, "maps of labelled samples")
+            return images, self.data.train_labels.unseal_rows(rows, LABELLED_MAPS)
         return images, self.task.targets(labels)
 
     def _metrics(self, model: nn.Module, images: Images, labels: Labels) -> dict[str, Metric]:

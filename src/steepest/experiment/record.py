@@ -13,6 +13,9 @@ from steepest.scoring.regime import Regime
 from steepest.seeds import SampleId
 from steepest.tables import from_table, to_table
 
+LABELLED_MAPS = "maps of labelled samples"
+"""For what the loop itself reads sealed labels: maps are too large for the pool."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
@@ -81,6 +84,9 @@ class Record:
         scoring: What choosing cost.
         auxiliary: What training for the strategy's sake cost, beside the model; None without any.
         environment: Versions and hardware, and a mark of each module of the user's own code.
+        purposes: What sealed training labels were read for while the cycle trained and chose, each
+            once. Training on label maps reads those of labelled samples; anything else is the
+            doing of the user's own code.
     """
 
     cycle: int
@@ -103,6 +109,7 @@ class Record:
     environment: Mapping[str, Any]
     auxiliary: Cost | None = None
     company: Mapping[str, str] = field(default_factory=dict)
+    purposes: tuple[str, ...] = ()
 
     def to_table(self) -> dict[str, Any]:
         """Return the record as plain tables."""

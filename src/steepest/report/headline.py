@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from steepest.counted import counted
 from steepest.experiment.outcomes import Comparison
+from steepest.experiment.record import LABELLED_MAPS
 from steepest.experiment.significance import NO_DIFFERENCE, smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, StrategySummary, Summary
 from steepest.report import numbers
@@ -77,6 +78,27 @@ def completeness(comparison: Comparison, summary: Summary) -> str | None:
         f"{text} Statistics use the seeds complete for every strategy compared: "
         f"{_listed(summary.seeds)}."
     )
+
+
+def hidden_labels_read(comparison: Comparison) -> str | None:
+    """Return a sentence on strategies that read hidden labels, or None if none did."""
+    purposes: dict[str, dict[str, None]] = {}
+    for run in comparison.runs.values():
+        for entry in run.entries:
+            for purpose in entry.get("purposes", ()):
+                if purpose != LABELLED_MAPS:
+                    purposes.setdefault(run.strategy, {})[purpose] = None
+    if not purposes:
+        return None
+    each = "; ".join(f"{name} for {_quoted(read)}" for name, read in purposes.items())
+    return (
+        "Hidden labels were read while these strategies trained or chose, so their results may "
+        f"rest on labels that they had not paid for: {each}."
+    )
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    return ", ".join(f"“{text}”" for text in texts)
 
 
 def _listed(seeds: Sequence[int]) -> str:

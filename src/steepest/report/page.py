@@ -12,7 +12,7 @@ from steepest.report.common_section import common_section
 from steepest.report.diagnosis import classes_section, regime_section
 from steepest.report.environments import HARDWARE, VERSIONS, recorded
 from steepest.report.gallery import Pictures, gallery
-from steepest.report.headline import completeness, headline
+from steepest.report.headline import completeness, headline, hidden_labels_read
 from steepest.report.markup import Safe, element, join, paragraph, whole_page
 from steepest.report.results import (
     curves_section,
@@ -58,14 +58,14 @@ def render_page(
 
 def _header(comparison: Comparison, summary: Summary) -> Safe:
     first, *others = headline(summary)
-    missing = completeness(comparison, summary)
+    warnings = (hidden_labels_read(comparison), completeness(comparison, summary))
     return element(
         "header",
         paragraph("Active learning report", "kicker"),
         element("h1", comparison.name),
         paragraph(first, "headline"),
         paragraph(" ".join(others)) if others else None,
-        paragraph(missing, "warning", role="note") if missing else None,
+        *(paragraph(text, "warning", role="note") for text in warnings if text),
         _facts(comparison, summary),
     )
 
