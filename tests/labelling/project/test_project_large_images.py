@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
+import zlib
 
 import pytest
 from PIL import Image
@@ -20,7 +22,7 @@ from steepest.labelling.project.decoding import read_picture
 
 
 def files_beside(path):
-    return list_files(path.parent.parent, [path.parent.name], (".jpg", ".png"))
+    return list_files(path.parent.parent, [path.parent.name], (".jpg", ".png", ".webp"))
 
 
 READERS = {
@@ -73,6 +75,40 @@ def test_all_refuse_what_the_page_refuses_with_the_same_remedy(tmp_path, read, n
     said = rf"{name}.*\({size[0] * size[1]} pixels\) exceeds limit of 2000 pixels: save it smaller"
     with pytest.raises(DataError, match=said):
         read(path)
+
+
+def write_tiled(path, side, tile):
+    """Write a TIFF file of one tile, as Pillow itself cannot."""
+    data = zlib.compress(bytes(tile * 16))
+    values = {256: side, 257: 16, 258: 8, 259: 8, 262: 1, 277: 1, 322: tile, 323: 16}
+    values |= {324: 14 + 12 * 10, 325: len(data)}
+    entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in sorted(values.items())]
+    head = struct.pack("<2sHIH", b"II", 42, 8, len(entries))
+    path.write_bytes(head + b"".join(entries) + bytes(4) + data)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "most", "said"),
+    [
+        ("thin.png", (1, 65_536), 1 << 20, "1x65536 pixels; no side may be longer than 65535"),
+        ("wide.png", (65_536, 1), 1 << 20, "65536x1 pixels; no side may be longer than 65535"),
+        ("canvas.webp", (40, 30), 1000, "40x30 pixels; a WebP file may have 1000"),
+    ],
+)
+def test_all_refuse_small_files_that_fill_the_memory(
+    tmp_path, monkeypatch, read, name, size, most, said
+):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
+    with pytest.raises(DataError, match=rf"{name}.*{said}: save it smaller"):
+        read(draw(tmp_path / name, size))
+
+
+def test_tiles_that_are_far_larger_than_the_image_are_refused(tmp_path):
+    write_tiled(tmp_path / "tiled.tif", 16, 4096)
+    assert read_picture(tmp_path / "tiled.tif", 16).size == (16, 16)
+    write_tiled(tmp_path / "tiled.tif", 16, 4112)
+    with pytest.raises(DataError, match="tiles that are far larger than the image: save it"):
+        read_picture(tmp_path / "tiled.tif", 16)
 
 
 def test_a_folder_names_those_that_it_leaves_out(tmp_path):

@@ -5,12 +5,15 @@ import os
 import struct
 import threading
 import time
+import tracemalloc
 import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 from small_project import make_photos, open_project
 
@@ -109,6 +112,59 @@ def test_decompression_bombs_are_refused_before_they_are_unpacked(tmp_path, monk
     np.savez_compressed(tmp_path / "bomb.npz", np.zeros((20, 20)))
     with pytest.raises(DataError, match="unpacked"):
         read_picture(tmp_path / "bomb.npz", 64)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shape=st.lists(st.integers(1, 5), min_size=2, max_size=4),
+    kind=st.sampled_from(["u1", ">i2", "<f4", "f8", "?"]),
+    by_columns=st.booleans(),
+    packed=st.booleans(),
+)
+def test_arrays_are_read_as_numpy_reads_them(tmp_path_factory, shape, kind, by_columns, packed):
+    array = np.random.default_rng(0).integers(0, 99, shape).astype(kind)
+    array = np.asfortranarray(array) if by_columns else array
+    path = tmp_path_factory.mktemp("arrays") / ("a.npz" if packed else "a.npy")
+    np.savez_compressed(path, array) if packed else np.save(path, array)
+    coloured = len(shape) == 3 and shape[2] in (3, 4) and kind == "u1"
+    expected = array[..., :3] if coloured else array
+    while expected.ndim > 2 + coloured:
+        expected = expected[len(expected) // 2]
+    assert np.array_equal(decoding._read_array(path, path.suffix), expected)
+
+
+def test_an_array_that_is_cut_short_while_it_is_read_is_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros((4, 300, 300)))
+    # Mapped into memory, it would end this process.
+    monkeypatch.setattr(decoding, "_check_size", lambda *_: os.truncate(path, 200))
+    with pytest.raises(DataError, match=r"a\.npy: truncated"):
+        read_picture(path, 64)
+
+
+def test_large_arrays_are_made_smaller_without_copies_of_the_whole(tmp_path):
+    ramp = np.linspace(0, 1, 1500)
+    array = ramp[:, None] + ramp
+    np.save(tmp_path / "a.npy", array)
+    tracemalloc.start()
+    shown = np.asarray(read_picture(tmp_path / "a.npy", 64))[..., 0].astype(float)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * array.nbytes
+    low, high = np.percentile(array, (0.5, 99.5))
+    whole = Image.fromarray((255 * np.clip((array - low) / (high - low), 0, 1)).astype(np.uint8))
+    expected = np.asarray(whole.resize((64, 64)), dtype=float)
+    assert abs(shown - expected).max() < 8
+    Image.fromarray(array.astype(np.float32)).save(tmp_path / "a.tif")
+    again = np.asarray(read_picture(tmp_path / "a.tif", 64))[..., 0].astype(float)
+    assert abs(again - expected).max() < 8
+
+
+@pytest.mark.parametrize("shape", [(1, 65_536), (65_536, 1), (2, 65_536, 1)])
+def test_arrays_with_a_side_that_is_too_long_are_refused(tmp_path, shape):
+    np.save(tmp_path / "a.npy", np.zeros(shape, np.uint8))
+    with pytest.raises(DataError, match="side is longer than 65535: save it smaller"):
+        read_picture(tmp_path / "a.npy", 64)
 
 
 def test_of_a_volume_the_central_slice_is_shown(tmp_path):

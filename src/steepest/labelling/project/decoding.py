@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from steepest.datasets.large_images import open_image
+from steepest.datasets.large_images import LONGEST_SIDE, open_image
 from steepest.datasets.pixels import explain_damage, to_eight_bits
 from steepest.datasets.quiet import QUIET
 from steepest.errors import DataError
@@ -25,8 +27,11 @@ _LARGE = 89_478_485
 
 _MOST_ARRAY_BYTES = 1 << 30
 _MOST_ARRAY_PIXELS = 89_478_485
-_PLAIN_MODES = frozenset({"L", "RGB", "RGBA"})
+_PLAIN_MODES = frozenset({"L", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I", "F"})
 """Kinds of pixels that may be made smaller before anything else is done with them."""
+
+_FEW_BYTES = frozenset({"1", "P", "I;16", "I;16B"})
+"""Kinds of pixels that cannot be made smaller as they are, and need not be."""
 
 _MRC_HEADER_BYTES = 1024
 _MRC_TYPES = {0: "i1", 1: "i2", 2: "f4", 6: "u2", 12: "f2"}
@@ -47,7 +52,7 @@ def read_picture(path: Path, side: int) -> Image.Image:
         with QUIET:
             suffix = path.suffix.lower()
             if suffix in (".npy", ".npz", ".mrc"):
-                picture = _picture_of(_read_array(path, suffix))
+                picture = _picture_of(_read_array(path, suffix), side)
             else:
                 picture = _read_image(path, side)
             picture.thumbnail((side, side))
@@ -85,9 +90,12 @@ def _read_image(path: Path, side: int) -> Image.Image:
         if image.mode in _PLAIN_MODES:
             # At once: every further step would hold a copy of the whole.
             image.thumbnail((side, side))
+        elif image.width * image.height > _LARGE and image.mode not in _FEW_BYTES:
+            # Conversion takes some twenty bytes for each pixel, and these are rare.
+            image.thumbnail((side, side), Image.Resampling.NEAREST)
         upright = to_eight_bits(ImageOps.exif_transpose(image))
         if upright.mode == "F":
-            return _picture_of(np.asarray(upright))
+            return _picture_of(np.asarray(upright), side)
         if "A" in upright.getbands():
             # What is transparent is white on a page; its hidden colours were never meant.
             white = Image.new("RGBA", upright.size, "white")
@@ -110,33 +118,71 @@ def _read_array(path: Path, suffix: str) -> npt.NDArray[Any]:
     if suffix == ".mrc":
         return _read_mrc(path)
     if suffix == ".npy":
-        return np.asarray(_central(np.load(path, mmap_mode="r", allow_pickle=False)))
+        with path.open("rb") as file:
+            return _read_npy(path.name, file, os.fstat(file.fileno()).st_size)
     with zipfile.ZipFile(path) as packed:
-        parts = packed.infolist()
-        if not parts or sum(part.file_size for part in parts) > _MOST_ARRAY_BYTES:
-            raise DataError(f"{path.name}: empty, or more than {_MOST_ARRAY_BYTES} bytes unpacked")
-        for part in parts:
+        # The sizes in a zip file's table may lie, but no more is read than they say.
+        if sum(part.file_size for part in packed.infolist()) > _MOST_ARRAY_BYTES:
+            raise DataError(f"{path.name}: more than {_MOST_ARRAY_BYTES} bytes unpacked")
+        for part in packed.infolist():
             if part.filename.endswith(".npy"):
                 with packed.open(part) as file:
-                    _check_claim(path.name, file, part.file_size)
-    with np.load(path, allow_pickle=False) as stored:
-        for name in stored.files:
-            # The sizes in a zip file's table may lie, but numpy reads no more than they say.
-            array = stored[name]
-            if array.ndim >= 2:
-                return _central(array)
+                    header = _Header.read(path.name, file, part.file_size)
+                if len(header.shape) >= 2:
+                    with packed.open(part) as file:
+                        return _read_npy(path.name, file, part.file_size)
     raise DataError(f"{path.name}: no array of two or more dimensions in it")
 
 
-def _check_claim(name: str, file: IO[bytes], size_bytes: int) -> None:
-    """Refuse an array that says it is larger than its file: numpy makes room before it reads."""
-    version = np.lib.format.read_magic(file)
-    header = np.lib.format.read_array_header_1_0
-    if version > (1, 0):
-        header = np.lib.format.read_array_header_2_0
-    shape, _, kind = header(file)
-    if kind.itemsize * math.prod(shape) > size_bytes:
+@dataclass(frozen=True)
+class _Header:
+    """What a stored array says of itself, which its file is long enough for."""
+
+    shape: tuple[int, ...]
+    by_columns: bool
+    kind: np.dtype[Any]
+
+    @classmethod
+    def read(cls, name: str, file: IO[bytes], size_bytes: int) -> _Header:
+        """Read it, up to where the values begin."""
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0
+        if version > (1, 0):
+            header = np.lib.format.read_array_header_2_0
+        shape, by_columns, kind = header(file)
+        if kind.itemsize * math.prod(shape) > size_bytes:
+            raise DataError(f"{name}: truncated")
+        return cls(shape, by_columns, kind)
+
+
+def _read_npy(name: str, file: IO[bytes], size_bytes: int) -> npt.NDArray[Any]:
+    """Read a picture out of an array: no more than its middle, where that is in one piece.
+
+    Not mapped into memory: where a file is cut short meanwhile, the system ends whoever looks.
+    """
+    header = _Header.read(name, file, size_bytes)
+    shape = header.shape
+    if header.kind.kind not in "fiub":
+        raise DataError(f"{name}: an array of {header.kind} is no picture")
+    if len(shape) < 2 or min(shape) < 1:
+        raise DataError(f"{name}: an array of shape {list(shape)} is no picture")
+    leading = 0 if _is_coloured(shape, header.kind) else len(shape) - 2
+    _check_size(name, shape[leading : leading + 2])
+    begin, taken = 0, shape
+    if not header.by_columns:
+        taken = shape[leading:]
+        middle = [length // 2 for length in shape[:leading]]
+        for index, length in zip(middle, shape[:leading], strict=True):
+            begin = begin * length + index
+    length_bytes = math.prod(taken) * header.kind.itemsize
+    if length_bytes > _MOST_ARRAY_BYTES:
+        raise DataError(f"{name}: more than {_MOST_ARRAY_BYTES} bytes by columns: save it by rows")
+    file.seek(begin * length_bytes, os.SEEK_CUR)
+    data = file.read(length_bytes)
+    if len(data) < length_bytes:
         raise DataError(f"{name}: truncated")
+    order: Literal["F", "C"] = "F" if header.by_columns else "C"
+    return _central(np.frombuffer(data, header.kind).reshape(taken, order=order))
 
 
 def _read_mrc(path: Path) -> npt.NDArray[Any]:
@@ -162,33 +208,32 @@ def _read_mrc(path: Path) -> npt.NDArray[Any]:
 
 def _central(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array as a picture [H, W] or [H, W, 3]: the middle of leading dimensions."""
-    if array.dtype.kind not in "fiub":
-        raise DataError(f"an array of {array.dtype} is no picture")
-    if array.ndim < 2 or min(array.shape) < 1:
-        raise DataError(f"an array of shape {list(array.shape)} is no picture")
-    if array.ndim == 3 and array.shape[2] in (3, 4) and array.dtype == np.uint8:
-        _check_size("array", array.shape[:2])
+    if _is_coloured(array.shape, array.dtype):
         return array[:, :, :3]
     while array.ndim > 2:
         array = array[len(array) // 2]
-    _check_size("array", array.shape)
     return array
 
 
+def _is_coloured(shape: tuple[int, ...], kind: np.dtype[Any]) -> bool:
+    return len(shape) == 3 and shape[2] in (3, 4) and kind == np.uint8
+
+
 def _check_size(name: str, shape: tuple[int, ...]) -> None:
-    if math.prod(shape) > _MOST_ARRAY_PIXELS:
+    if max(shape) > LONGEST_SIDE or math.prod(shape) > _MOST_ARRAY_PIXELS:
         raise DataError(
-            f"{name}: {shape[1]}x{shape[0]} pixels are more than {_MOST_ARRAY_PIXELS}: "
-            "save it smaller"
+            f"{name}: {shape[1]}x{shape[0]} pixels are more than {_MOST_ARRAY_PIXELS}, or a side "
+            f"is longer than {LONGEST_SIDE}: save it smaller"
         )
 
 
-def _picture_of(array: npt.NDArray[Any]) -> Image.Image:
+def _picture_of(array: npt.NDArray[Any], side: int) -> Image.Image:
+    """Return a picture of an array: grey from its darkest to its brightest values, or in colour."""
     from PIL import Image
 
     if array.ndim == 3:
         return Image.fromarray(np.ascontiguousarray(array), "RGB")
-    values = np.asarray(array, dtype=np.float64)
+    values = _shrunk(array, 2 * side)
     if not np.isfinite(values).all():
         raise DataError("values that are NaN or infinite")
     low, high = np.percentile(values, (_DARKEST, _BRIGHTEST))
@@ -196,3 +241,17 @@ def _picture_of(array: npt.NDArray[Any]) -> Image.Image:
         low, high = float(values.min()), float(values.max())
     grey = np.clip((values - low) / max(high - low, 1e-12), 0.0, 1.0) * 255.0
     return Image.fromarray(grey.round().astype(np.uint8)).convert("RGB")
+
+
+def _shrunk(array: npt.NDArray[Any], side: int) -> npt.NDArray[np.float64]:
+    """Return means over squares of an array [H, W] that is longer than needed: as few as will do.
+
+    Several copies of the whole in double precision would take gigabytes.
+    """
+    step = max(array.shape) // side
+    rows, columns = (length - length % step if step else 0 for length in array.shape)
+    if step < 2 or not rows or not columns:
+        return np.asarray(array, dtype=np.float64)
+    squares = array[:rows, :columns].reshape(rows // step, step, columns // step, step)
+    means: npt.NDArray[np.float64] = squares.mean(axis=(1, 3), dtype=np.float64)
+    return means
