@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from loop_shell import NAMES, pool_of
 from shell import run_here, select_args
 
@@ -50,11 +51,13 @@ def test_parts_serve_a_labelling_loop(workshop, capsys):
 
 def test_scores_that_would_not_be_made_now_are_refused(workshop, capsys):
     files = score_parts(capsys)
+    np.save("other.npy", 2 * np.load("pool.npy"))
     for more, said in (
         (["--scores", *files[:2]], "scores of shard 3/3 are missing"),
         (["--scores", *files, "--seed", "1"], "made with seed 0, which is 1 now"),
         (["--scores", *files, "--strategy", "margin"], "made with strategy 'entropy'"),
         (["--scores", *files, "--subset", "8"], "of other samples than can be chosen now"),
+        (["--scores", *files, "--pool", "other.npy"], "of another pool, or of one that was read"),
         (["--scores", "nothing.npz"], "nothing.npz cannot be read: No such file"),
     ):
         told = run(capsys, *more)

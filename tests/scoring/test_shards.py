@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -85,6 +86,7 @@ def test_scores_come_back_as_they_went(model, pool, ids, tmp_path):
     assert list(map(repr, again.ids)) == list(map(repr, scores.ids))
     assert again.values.tolist() == scores.values.tolist()
     names = ("strategy", "options", "seed", "model", "regime", "classes", "gradients", "shard")
+    names += ("conditions",)
     assert all(getattr(again, name) == getattr(scores, name) for name in names)
 
 
@@ -117,6 +119,19 @@ def test_what_does_not_make_a_whole_is_refused(model, pool):
     for changes, what in (({"seed": 5}, "seed 5"), ({"strategy": "entropy"}, "strategy 'entropy'")):
         with pytest.raises(InputError, match=f"shard 2/3 was scored with {what}"):
             merge([first, part_of(model, pool, "2/3", **changes), third])
+    for changes, what in (
+        ({"batch_size": 4}, "batch size 4"),
+        ({"precision": "bf16"}, "precision 'bf16'"),
+    ):
+        with pytest.raises(InputError, match=f"shard 2/3 was scored with {what}"):
+            merge([first, part_of(model, pool, "2/3", **changes), third])
+    with pytest.raises(InputError, match=r"shard 2/3 was scored with pool .* what is read"):
+        merge([first, part_of(model, pool / 2, "2/3"), third])
+    elsewhere = replace(second.conditions, device="NVIDIA H200")
+    with pytest.raises(InputError, match=r"with device 'NVIDIA H200'.*devices of one kind"):
+        merge([first, replace(second, conditions=elsewhere), third])
+    with pytest.raises(InputError, match="shard 2/3 does not say how it was scored"):
+        merge([first, replace(second, conditions=None), third])
     moved = part_of(model, pool, "2/3", labelled=IDS[30:50])
     with pytest.raises(InputError, match="samples in common"):
         merge([first, moved, third])

@@ -13,6 +13,7 @@ from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.models.fingerprint import fingerprint
 from steepest.scoring import Scores, Selection, score
+from steepest.scoring.conditions import pool_fingerprint
 from steepest.scoring.looking import Looking, find_candidates
 from steepest.scoring.samples import PoolLike, as_samples
 from steepest.scoring.score_file import check_suffix
@@ -95,6 +96,12 @@ def choose_scored(
                 "now: score the shards again, or choose as they were scored"
             )
     samples = as_samples(pool)
+    scored = merged.conditions
+    if scored is not None and scored.pool != pool_fingerprint(samples):
+        raise InputError(
+            "--scores are of another pool, or of one that was read in another way (--size, "
+            "--mean, --std): score the shards again, or choose as they were scored"
+        )
     wanted = {samples.ids[p] for p in find_candidates(samples, Looking(**how)).positions}
     if differing := wanted ^ set(merged.ids):
         raise InputError(

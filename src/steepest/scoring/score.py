@@ -15,6 +15,7 @@ from steepest.gradnorm.wrappers import unspread
 from steepest.models.fingerprint import fingerprint
 from steepest.progress import Progress
 from steepest.scoring.arguments import BatchSize
+from steepest.scoring.conditions import conditions_of
 from steepest.scoring.looking import Looking, as_strategy, check_model, looking_at
 from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose
@@ -95,7 +96,9 @@ def score(
         shard=part,
     )
     scored_by = fingerprint(model)
-    with looking_at(model, as_samples(pool, ids), chosen, how) as view:
+    samples = as_samples(pool, ids)
+    with looking_at(model, samples, chosen, how) as view:
+        conditions = conditions_of(view.lens, precision, samples) if part.count > 1 else None
         view.prepared = chosen.prepare(view)
         values = chosen.score_all(view)
         regime = diagnose(values, view.entropies, view.classes)
@@ -113,4 +116,5 @@ def score(
         predicted=view.predicted,
         gradients=Needs.GRADIENTS in chosen.needs,
         shard=part,
+        conditions=conditions,
     )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from steepest.counted import counted
 from steepest.errors import InputError
 from steepest.scoring.arguments import check_class_names
+from steepest.scoring.conditions import Conditions
 from steepest.scoring.regime import Regime, diagnose, warn_of_inversion
 from steepest.scoring.score_file import read_scores, write_scores
 from steepest.scoring.select import check_k
@@ -27,6 +28,11 @@ D = TypeVar("D", bound=np.generic)
 
 _ALIKE = ("strategy", "options", "seed", "model", "classes")
 """What all shards of a pool have in common."""
+
+_REMEDIES = {
+    "pool": "; the ids, or what is read of the same samples (--size, --mean, --std), are not equal",
+    "device": ", on devices of one kind",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +53,7 @@ class Scores:
             sample has more than one.
         gradients: Whether gradients were measured.
         shard: Which part of the pool was scored.
+        conditions: How it was scored, if it is one of several shards.
     """
 
     ids: Sequence[SampleId]
@@ -61,6 +68,7 @@ class Scores:
     gradients: bool = False
     shard: Shard = WHOLE
     predicted: npt.NDArray[np.intp] | None = None
+    conditions: Conditions | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -111,7 +119,7 @@ class Scores:
 
         Raises:
             InputError: If a shard is missing or there twice, or they differ in strategy, options,
-                seed, model or samples.
+                seed, model, samples, batch size, precision or kind of device.
         """
         found = sorted(parts, key=lambda part: part.shard.number)
         if not found:
@@ -147,6 +155,8 @@ class Scores:
             columns["predicted"] = self.predicted.astype(np.float64)
         facts = {name: getattr(self, name) for name in (*_ALIKE, "gradients")}
         facts["shard"] = to_table(self.shard)
+        if self.conditions is not None:
+            facts["conditions"] = to_table(self.conditions)
         write_scores(Path(path), self.ids, columns, facts)
 
     @classmethod
@@ -158,6 +168,7 @@ class Scores:
         """
         ids, columns, facts = read_scores(Path(path))
         try:
+            conditions = facts.pop("conditions", None)
             values, entropies = columns["values"], columns.get("entropies")
             predicted = columns.get("predicted")
             return cls(
@@ -167,6 +178,7 @@ class Scores:
                 entropies=entropies,
                 predicted=None if predicted is None else predicted.astype(np.intp),
                 shard=from_table(Shard, facts.pop("shard")),
+                conditions=None if conditions is None else from_table(Conditions, conditions),
                 **facts,
             )
         except (KeyError, TypeError) as error:
@@ -202,3 +214,15 @@ def _check_alike(first: Scores, other: Scores) -> None:
                 f"shard {other.shard} was scored with {name} {there!r}, and shard {first.shard} "
                 f"with {here!r}: score all in the same way"
             )
+    if first.conditions is None or other.conditions is None:
+        older = first if first.conditions is None else other
+        raise InputError(
+            f"shard {older.shard} does not say how it was scored (batch size, precision, device, "
+            "pool): score it again with this version"
+        )
+    if differing := first.conditions.difference(other.conditions):
+        name, here, there = differing
+        raise InputError(
+            f"shard {other.shard} was scored with {name} {there!r}, and shard {first.shard} with "
+            f"{here!r}: score all in the same way{_REMEDIES.get(name, '')}"
+        )
