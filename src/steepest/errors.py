@@ -80,7 +80,13 @@ class NonFiniteError(InputError):
 
 
 class ModelError(SteepestError, RuntimeError):
-    """The model cannot be used as it stands."""
+    """The model cannot be used as it stands.
+
+    Attributes:
+        samples: The number of samples in the batch that the model failed on, if it did.
+    """
+
+    samples: int | None = None
 
 
 class VerificationError(SteepestError):

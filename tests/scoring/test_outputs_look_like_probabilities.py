@@ -13,7 +13,8 @@ from torch import nn
 
 import steepest
 from steepest.errors import ProbabilitiesWarning, RegimeWarning
-from steepest.scoring.probabilities import FirstLook, look_like_probabilities
+from steepest.gradnorm.probabilities import look_like_probabilities
+from steepest.scoring.probabilities import FirstLook
 from steepest.tasks import MultiLabel
 
 POOL = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))

@@ -27,17 +27,25 @@ def check_mode(layers: Mapping[str, nn.Module]) -> None:
     """
     for path, module in layers.items():
         if module.training:
-            # An exported program has a method of its own there, which refuses.
-            exported = "eval" in vars(module)
-            remedy = (
-                "give the module that it was made from" if exported else "call model.eval() first"
+            raise ModelError(
+                f"{_place(path, module)} is in training mode: {_say_eval(layers, module)}"
             )
-            raise ModelError(f"{_place(path, module)} is in training mode: {remedy}")
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:  # noqa: SLF001
             raise ModelError(
                 f"{_place(path, module)} normalises by batch statistics even in eval mode, so a "
                 "per-sample gradient is not defined: build it with track_running_stats=True"
             )
+
+
+def _say_eval(layers: Mapping[str, nn.Module], module: nn.Module) -> str:
+    if "eval" in vars(module):  # An exported program has a method of its own, which refuses.
+        return "give the module that it was made from"
+    if (root := layers.get("")) is not None and not root.training:
+        return (
+            "call model.eval() again, as some layers, such as those of einops, come out of "
+            "copy.deepcopy in training mode"
+        )
+    return "call model.eval() first"
 
 
 def _place(path: str, module: nn.Module) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,10 +35,11 @@ class Compiled:
     Args:
         engine: Measures what no program can.
         loss: A name or a callable.
+        look: Told of the outputs of batches that the engine measures, the first among them.
     """
 
-    def __init__(self, engine: Engine, loss: Loss) -> None:
-        self._engine, self._loss = engine, loss
+    def __init__(self, engine: Engine, loss: Loss, look: Callable[[Any], None]) -> None:
+        self._engine, self._loss, self._look = engine, loss, look
         self._programs: dict[object, tuple[Program | None, object]] = {}
         self._classes = 0
 
@@ -62,7 +64,8 @@ class Compiled:
         if found is not None and not bool(found[1]):
             return found[0].clone()
         losses = resolve(self._loss, targets, batches.count(inputs))
-        _, (squares,) = self._engine.squared_norms(given, losses)
+        outputs, (squares,) = self._engine.squared_norms(given, losses)
+        self._look(outputs)
         return squares
 
     def _targets_fit(self, targets: Tensor | None) -> bool:
@@ -78,6 +81,7 @@ class Compiled:
         losses = resolve(self._loss, targets, batches.count(inputs))
         # Makes the plan, and shows what cancels.
         outputs, _ = self._engine.squared_norms(inputs, losses)
+        self._look(outputs)
         if self._loss == "cross-entropy":
             self._classes = batches.logits_of(outputs).shape[1]
         if self._engine.slow_names() or self._engine.by_row_names():

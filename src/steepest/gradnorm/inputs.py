@@ -54,13 +54,20 @@ def call(
     except Exception as error:
         if is_out_of_memory(error):
             raise
-        shapes = ", ".join(f"{list(t.shape)} {t.dtype}" for t in tensors_of(inputs))
+        samples, shapes = count(inputs), ", ".join(map(_describe, tensors_of(inputs)))
         remedy = "give it what it was trained on"
         if type(model).forward is nn.Module.forward:
             remedy = "give it a forward that returns the logits, or the module within that does"
-        raise ModelError(
-            f"the model failed on inputs {shapes} ({in_one_line(error)}): {remedy}"
-        ) from error
+        failed = ModelError(
+            f"the model failed on inputs {shapes}, N = {samples} ({in_one_line(error)}): {remedy}"
+        )
+        failed.samples = samples
+        raise failed from error
+
+
+def _describe(tensor: Tensor) -> str:
+    shape = ", ".join(["N", *map(str, tensor.shape[1:])])
+    return f"[{shape}] {tensor.dtype}"
 
 
 def tensors_of(inputs: Inputs) -> list[Tensor]:
@@ -83,14 +90,38 @@ def tensors_of(inputs: Inputs) -> list[Tensor]:
             where = f" in {names[place]!r}" if names else ""
             raise InputError(
                 "inputs must be a tensor, or a tuple or dict of tensors, with the samples along "
-                f"the first dimension; found {type(item).__name__}{where}"
+                f"the first dimension; found {type(item).__name__}{where}{_say_instead(item)}"
             )
         if item.layout != torch.strided or item.is_nested:
             raise InputError("inputs must be dense tensors: call .to_dense() or pad them first")
     sizes = [t.shape[0] for t in found]
     if not found or sizes.count(sizes[0]) != len(sizes):
-        raise InputError(f"all inputs must hold the same number of samples; found {sizes}")
+        raise InputError(
+            f"all inputs must hold the same number of samples; found {sizes}{_say_expand(found)}"
+        )
     return found
+
+
+def _say_instead(item: object) -> str:
+    """Return the remedy for something that is no tensor with samples, as the end of a message."""
+    if item is None:
+        return ": leave it out"
+    if isinstance(item, (bool, int, float, str)) or (isinstance(item, Tensor) and not item.ndim):
+        return ": what is the same for all samples belongs into a module that calls the model"
+    if hasattr(item, "edge_index"):
+        return (
+            ": give the tensors of the graphs padded to one size, a graph in each row, and a "
+            "module that makes its batch of them"
+        )
+    return ""
+
+
+def _say_expand(found: Sequence[Tensor]) -> str:
+    """Return the remedy for one row that is meant for all samples, as the end of a message."""
+    sizes = sorted({t.shape[0] for t in found})
+    if len(sizes) != 2 or sizes[0] != 1:
+        return ""
+    return f": repeat what is the same for all, as by .expand({sizes[1]}, …)"
 
 
 def count(inputs: Inputs) -> int:
@@ -191,9 +222,12 @@ def logits_of(outputs: Any) -> Tensor:  # noqa: ANN401
             "'logits' or 'out': wrap it in a module that returns its logits"
         )
     if logits.ndim < 2 or logits.shape[1] < 2:
+        shape = ", ".join(["N", *map(str, logits.shape[1:])])
+        pair = "torch.cat" if logits.ndim > 1 else "torch.stack"
         raise ModelError(
-            f"the model's logits have shape {list(logits.shape)}, but [N, C, ...] with at least "
-            "two classes C is needed"
+            f"the model's logits have shape [{shape}], but [N, C, ...] with at least two classes C "
+            "is needed: for a logit z that says yes or no return "
+            f"{pair}([torch.zeros_like(z), z], 1)"
         )
     return logits
 

@@ -25,6 +25,9 @@ Loss = str | Callable[..., Tensor]
 RowLosses = Callable[[Any, slice], list[Tensor]]
 """Maps a model's outputs for some rows of the batch to one or more losses, each [N]."""
 
+UNKNOWN = -100
+"""What a target says where a position has no label."""
+
 T = TypeVar("T")
 
 TrainingLoss = Callable[[Tensor, Tensor], Tensor]
@@ -51,12 +54,12 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
     Args:
         logits: [N, C, ...].
-        targets: [N, ...].
+        targets: [N, ...]. Of several positions those with −100 do not count.
 
     Returns:
         [N].
     """
-    return _mean_over_positions(pointwise_cross_entropy(logits.double(), targets))
+    return mean_over_known(pointwise_cross_entropy(logits.double(), targets), targets)
 
 
 def pointwise_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -220,9 +223,10 @@ def _checked(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
             f"targets have shape [{given}], but logits [{made}] need [{wanted}]: "
             "give one class number for each position"
         )
-    if targets.numel() and (int(targets.max()) >= classes or int(targets.min()) < 0):
+    known = targets if targets.ndim < 2 else targets[targets != UNKNOWN]
+    if known.numel() and (int(known.max()) >= classes or int(known.min()) < 0):
         raise InputError(
-            f"targets run from {int(targets.min())} to {int(targets.max())}, but the model has "
+            f"targets run from {int(known.min())} to {int(known.max())}, but the model has "
             f"{classes} classes (0 to {classes - 1}){_of_maps(logits)}"
         )
     return logits, targets
@@ -243,6 +247,19 @@ def _per_position(loss: TrainingLoss, logits: Tensor, targets: Tensor) -> Tensor
             f"{list(targets.shape)}: it must not reduce"
         )
     return values
+
+
+def mean_over_known(values: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean over the positions that have a label [N], 0 without any.
+
+    Args:
+        values: Of every position [N, ...], 0 where the label is unknown.
+        targets: Labels [N, ...]; −100 is none, as torch and Hugging Face have it.
+    """
+    if values.ndim < 2:
+        return values
+    known = (targets != UNKNOWN).flatten(1).sum(1).clamp_min(1)
+    return values.flatten(1).sum(1) / known
 
 
 def _mean_over_positions(values: Tensor) -> Tensor:

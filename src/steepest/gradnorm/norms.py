@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from steepest.errors import InputError, NonFiniteError, UnknownNameError
+from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import Loss, RowLosses, resolve
 from steepest.gradnorm.precision import Precision, check_precision
 from steepest.gradnorm.preserve import preserved_buffers
+from steepest.gradnorm.probabilities import look_like_probabilities, warn_of_probabilities
+from steepest.gradnorm.real_tokens import classifies_tokens, has_padding, without_padding
 from steepest.memory import is_out_of_memory
 
 SampleNorm = Literal["l2", "tensor-sum"]
@@ -78,6 +80,8 @@ class GradientNorms:
         self._loss, self._norm, self._verify = loss, norm, verify
         self._microbatch = microbatch
         self._halves = False
+        self._by_token: bool | None = None
+        self._looked = self._probabilities = False
         self._label_free: RowLosses | None = None
         clock = None
         if autotune:
@@ -89,7 +93,7 @@ class GradientNorms:
         if compiled:
             from steepest.gradnorm.compiled import Compiled
 
-            self._measure = Compiled(self.engine, loss)
+            self._measure = Compiled(self.engine, loss, self._look)
 
     def __call__(self, inputs: Inputs, targets: Tensor | None = None) -> Tensor:
         """Measure one batch.
@@ -109,6 +113,12 @@ class GradientNorms:
             VerificationError: If a sample's norm disagrees with the slow reference.
             InputError: If an argument does not fit.
         """
+        found = self.measure(inputs, targets)
+        self.warn(stacklevel=2)
+        return found
+
+    def measure(self, inputs: Inputs, targets: Tensor | None = None) -> Tensor:
+        """Measure one batch, and say nothing of outputs that look like probabilities."""
         if targets is not None and not isinstance(targets, Tensor):
             raise InputError(f"targets must be a tensor, not {type(targets).__name__}")
         tensors = batches.tensors_of(inputs)
@@ -121,7 +131,15 @@ class GradientNorms:
             targets = batches.cut_off(targets)
         if self._label_free is None or targets is not None:
             resolve(self._loss, targets, total)  # Says at once what does not fit.
-        squares = self._all_squares(inputs, targets, total)
+        try:
+            squares = self._squares_of_texts(inputs, targets, total)
+        except ModelError as error:
+            if error.samples in (None, total):
+                raise
+            raise ModelError(
+                f"{error}; of the {total} samples given, some are also looked at by themselves, so "
+                "let it take any number of them"
+            ) from error
         if self._verify and total:
             from steepest.gradnorm.verification import verify
 
@@ -141,6 +159,39 @@ class GradientNorms:
                 + half * ", or give copy.deepcopy(model).float(), as half precision overflows soon"
             )
         return result
+
+    def warn(self, stacklevel: int) -> None:
+        """Warn once if the first outputs looked like probabilities, for a loss that takes logits.
+
+        Args:
+            stacklevel: Where the user's call is, as seen from the caller.
+        """
+        if self._probabilities:
+            self._probabilities = False
+            warn_of_probabilities(stacklevel + 1)
+
+    def _look(self, outputs: Any) -> None:  # noqa: ANN401
+        """Look at the first outputs, for which a GPU has to be waited for once."""
+        if not self._looked and isinstance(self._loss, str):
+            self._probabilities = look_like_probabilities(batches.logits_of(outputs))
+        self._looked = True
+
+    def _squares_of_texts(self, inputs: Inputs, targets: Tensor | None, total: int) -> Tensor:
+        """Return squared norms [N, P]; of models that classify tokens without the padding."""
+        # A loss of the user's own sees what the model returned, and its labels say what counts.
+        if not isinstance(self._loss, str) or not total or not has_padding(inputs):
+            return self._all_squares(inputs, targets, total)
+        if self._by_token is None:
+            self._by_token = classifies_tokens(self.engine.forward, inputs)
+        if not self._by_token:
+            return self._all_squares(inputs, targets, total)
+        squares = torch.zeros(total, len(self.engine.names), dtype=torch.float64)
+        squares = squares.to(self.engine.device)
+        for texts in without_padding(inputs):
+            count = len(texts.rows)
+            found = self._all_squares(texts.inputs, texts.targets(targets), count)
+            squares[texts.rows.to(squares.device)] = found
+        return squares
 
     def _all_squares(self, inputs: Inputs, targets: Tensor | None, total: int) -> Tensor:
         """Return squared norms [N, P], a microbatch at a time."""
@@ -172,7 +223,8 @@ class GradientNorms:
             # loss of the user's own may have changed since.
             named = targets is None and isinstance(self._loss, str)
             self._label_free = losses if named else None
-        _, (squares,) = self.engine.squared_norms(inputs, losses)
+        outputs, (squares,) = self.engine.squared_norms(inputs, losses)
+        self._look(outputs)
         return squares
 
     def _first_step(self, inputs: Inputs, total: int) -> int:
@@ -253,7 +305,9 @@ def gradient_norms(
         model, loss, norm=norm, microbatch=microbatch, precision=precision, verify=verify,
         autotune=autotune,
     )  # fmt: skip
-    return norms(inputs, targets)
+    found = norms.measure(inputs, targets)
+    norms.warn(stacklevel=2)
+    return found
 
 
 def combine(squares: Tensor, norm: Norm) -> Tensor:

@@ -13,6 +13,7 @@ from steepest.gradnorm.loop import square_in_double
 from steepest.gradnorm.losses import Loss, resolve
 from steepest.gradnorm.norms import Norm, combine
 from steepest.gradnorm.precision import precision_of
+from steepest.gradnorm.real_tokens import classifies_tokens, has_padding, without_padding
 from steepest.gradnorm.scaling import scales_of_half
 
 
@@ -39,12 +40,21 @@ def reference_norms(
     parameters = [p for p in model.parameters() if p.requires_grad]
     total = batches.count(inputs)
     losses = resolve(loss, targets, total)
+    trimmed = isinstance(loss, str) and has_padding(inputs) and _classifies_tokens(model, inputs)
     rows: list[Tensor] = []
     for i in range(total):
         here = slice(i, i + 1)
+        single = batches.take(inputs, here)
+        if trimmed:
+            (text,) = without_padding(single)
+            single, labels = (
+                text.inputs,
+                text.targets(targets if targets is None else targets[here]),
+            )
+            losses, here = resolve(loss, labels, 1), slice(0, 1)
         with CudnnUse(model.modules()).differentiable():
             with attributes_restored(model.modules()):
-                outputs = batches.call(model, batches.take(inputs, here))
+                outputs = batches.call(model, single)
             (value,) = losses(outputs, here)
             # As training in half precision does; ones elsewhere.
             scale = scales_of_half(value, outputs, parameters)
@@ -54,6 +64,11 @@ def reference_norms(
         rows.append(squares / scale.to(squares.device).square())
     dtype = torch.promote_types(precision_of(parameters), torch.float32)
     return combine(torch.stack(rows), norm).to(dtype)
+
+
+def _classifies_tokens(model: nn.Module, inputs: Inputs) -> bool:
+    with torch.no_grad(), attributes_restored(model.modules()):
+        return classifies_tokens(lambda some: batches.call(model, some), inputs)
 
 
 def _square(gradient: Tensor | None, like: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from steepest.errors import ModelError
 from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.checks import is_unusual
+from steepest.gradnorm.origins import tensors_in
 from steepest.gradnorm.reach import only_through
 
 _LARGEST = {torch.float16: 14}
@@ -63,12 +64,11 @@ def scales_of(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
     The squares of a sure sample's gradient would otherwise vanish in single precision. Scaling by
     a power of two is exact, and is undone afterwards.
     """
-    logits = _logits_of(outputs)
-    if logits is None or not logits.requires_grad:
+    sizes = [_size_of_gradient(values, tensor) for tensor in _reported(outputs, len(values))]
+    found = [size.to(values.device) for size in sizes if size is not None]
+    if not found:
         return _ones(values)
-    size = _size_of_gradient(values, logits)
-    if size is None:
-        return _ones(values)
+    size = torch.stack(found).amax(0)
     largest = _LARGEST.get(values.dtype, _LARGEST_OTHERWISE)
     exponents = torch.where(size > 0, size.clamp_min(1e-300).log2().floor(), 0)
     return torch.exp2(-exponents.clamp(-largest, largest)).to(values.device)
@@ -79,6 +79,16 @@ def _logits_of(outputs: Any) -> Tensor | None:  # noqa: ANN401
         return batches.logits_of(outputs)
     except ModelError:
         return None
+
+
+def _reported(outputs: Any, samples: int) -> list[Tensor]:  # noqa: ANN401
+    """Return what a loss may be computed from: the logits, or all rows that a model returned."""
+    logits = _logits_of(outputs)
+    if logits is not None:
+        return [logits] if logits.requires_grad else []
+    found = tensors_in(outputs) or tensors_in(getattr(outputs, "__dict__", {}))
+    rows = [t for t in found if t.requires_grad and t.ndim and len(t) == samples]
+    return [t for t in rows if not t.is_complex()]
 
 
 def _starts_there(values: Tensor, logits: Tensor) -> bool:

@@ -18,6 +18,7 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.precision import Precision, check_precision
 from steepest.gradnorm.preserve import evaluating
+from steepest.gradnorm.real_tokens import classifies_tokens, has_mask
 from steepest.models.features import find_penultimate
 from steepest.pool.values import plain_id
 from steepest.progress import Progress, as_progress
@@ -146,7 +147,8 @@ def looking_at(
         single_logits_named(model, samples.part(positions[:1]), lens.task),
     ):
         engine = _engine(model, strategy, how.precision)
-        lens = replace(lens, engine=engine, batch_size=batch_size)
+        by_token = strategy.needs != Needs.NOTHING and _classifies_tokens(lens, few)
+        lens = replace(lens, engine=engine, batch_size=batch_size, by_token=by_token)
         if _takes_features(strategy, support):
             first = next(iter(samples.batches(positions[:2], 2)))
             lens = _with_penultimate(lens, first)
@@ -165,6 +167,15 @@ def looking_at(
             labelled=None if known is None else view(known),
             unlabelled=view(samples.part(free)) if len(free) > len(positions) else None,
         )
+
+
+def _classifies_tokens(lens: Lens, few: Samples) -> bool:
+    inputs = next(iter(few.batches(range(1), 1)))
+    if not has_mask(inputs):
+        return False
+    with torch.no_grad():
+        there = batches.move(inputs, lens.device, lens.dtype)
+        return classifies_tokens(lambda some: batches.call(lens.model, some), there)
 
 
 def check_model(model: object) -> None:

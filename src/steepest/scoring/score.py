@@ -17,7 +17,6 @@ from steepest.progress import Progress
 from steepest.scoring.arguments import BatchSize
 from steepest.scoring.conditions import conditions_of
 from steepest.scoring.looking import Looking, as_strategy, check_model, looking_at
-from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose
 from steepest.scoring.samples import PoolLike, as_samples
 from steepest.scoring.scores import Scores
@@ -102,7 +101,7 @@ def score(
         view.prepared = chosen.prepare(view)
         values = chosen.score_all(view)
         regime = diagnose(values, view.entropies, view.classes)
-    warn_of_probabilities(view.first, stacklevel=2)
+    view.first.warn(stacklevel=2)
     return Scores(
         ids=view.ids,
         values=values.astype(np.float64),

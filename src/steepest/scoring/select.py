@@ -24,7 +24,6 @@ from steepest.scoring.looking import (
     labelled_ids,
     looking_at,
 )
-from steepest.scoring.probabilities import warn_of_probabilities
 from steepest.scoring.regime import diagnose, warn_if_inverted
 from steepest.scoring.samples import PoolLike, Samples, as_samples
 from steepest.scoring.selection import Selection
@@ -157,7 +156,7 @@ def choose_from(
         by_score=found.values is not None,
         said=found.said,
     )
-    warn_of_probabilities(view.first, stacklevel=3)
+    view.first.warn(stacklevel=3)
     selection = Selection(
         ids=tuple(view.ids[i] for i in found.positions),
         scores=tuple(float(value) for value in found.scores),

@@ -16,6 +16,7 @@ from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.losses import entropy
+from steepest.gradnorm.real_tokens import has_padding, without_padding
 from steepest.memory import is_out_of_memory
 from steepest.progress import Progress, SilentProgress
 from steepest.seeds import SampleId
@@ -53,6 +54,7 @@ class Lens:
         batch_size: Samples in flight.
         task: The task's losses.
         penultimate: The layer whose input is the feature; found if None.
+        by_token: Whether the model classifies each token of a text: padding must not count.
     """
 
     model: nn.Module
@@ -62,6 +64,7 @@ class Lens:
     batch_size: int = 256
     task: Losses = CROSS_ENTROPY
     penultimate: str | None = None
+    by_token: bool = False
 
 
 class Prediction(NamedTuple):
@@ -169,48 +172,67 @@ class PoolView:
         """
         found: Columns = {}
         seen: list[Prediction] = []
-        done = 0
+        order: list[npt.NDArray[np.intp]] = []
         with self.progress.task(what, len(self)) as step:
-            for count, rows, prediction in self._made(make, size or self.lens.batch_size):
-                self._put(found, rows, done)
+            for places, rows, prediction in self._made(make, size or self.lens.batch_size):
+                self._put(found, rows, places)
                 if prediction is not None:
                     seen.append(prediction)
-                done += count
-                step.advance(count)
-        if sum(len(prediction.entropies) for prediction in seen) == len(self):
-            self.entropies = torch.cat([prediction.entropies for prediction in seen]).numpy()
+                    order.append(np.asarray(places, dtype=np.intp))
+                step.advance(len(places))
+        if sum(map(len, order)) == len(self):
+            back = np.argsort(np.concatenate(order), kind="stable")
+            self.entropies = torch.cat([prediction.entropies for prediction in seen]).numpy()[back]
             classes = [prediction.classes for prediction in seen]
             known = [found for found in classes if found is not None]
             if len(known) == len(seen):
-                self.predicted = torch.cat(known).numpy().astype(np.intp)
+                self.predicted = torch.cat(known).numpy().astype(np.intp)[back]
         return found
 
-    def _made(self, make: Make, size: int) -> Iterator[tuple[int, Columns, Prediction | None]]:
-        """Yield the size of each batch, its rows, and what is predicted of it if the model ran.
+    def _made(
+        self, make: Make, size: int
+    ) -> Iterator[tuple[Sequence[int], Columns, Prediction | None]]:
+        """Yield positions, their rows, and what is predicted of them if the model ran.
 
         No batch goes out of here: what it holds would be there while the next one is looked at.
         """
         done, most = 0, size
-        for inputs in self._samples.batches(range(len(self)), size):
-            ids = self.ids[done : done + batches.count(inputs)]
-            batches.check_finite(inputs, ids)
-            start = 0
-            while start < len(ids):
-                part = slice(start, start + most)
-                batch = self._batch(ids[part], batches.take(inputs, part))
-                try:
-                    made = make(batch)
-                    columns = made if isinstance(made, Mapping) else {"rows": made}
-                    rows = {name: rows_of(value, batch) for name, value in columns.items()}
-                except (RuntimeError, MemoryError) as error:
-                    if len(batch) == 1 or not is_out_of_memory(error):
-                        raise
-                    most = len(batch) // 2
-                    torch.cuda.empty_cache()
-                    continue
-                yield len(batch), rows, self._prediction(batch)
-                start += len(batch)
-            done += len(ids)
+        for loaded in self._samples.batches(range(len(self)), size):
+            total = batches.count(loaded)
+            batches.check_finite(loaded, self.ids[done : done + total])
+            for places, inputs in self._together(loaded, range(done, done + total)):
+                start = 0
+                while start < len(places):
+                    part = slice(start, start + most)
+                    batch = self._batch(self._ids(places[part]), batches.take(inputs, part))
+                    try:
+                        made = make(batch)
+                        columns = made if isinstance(made, Mapping) else {"rows": made}
+                        rows = {name: rows_of(value, batch) for name, value in columns.items()}
+                    except (RuntimeError, MemoryError) as error:
+                        if len(batch) == 1 or not is_out_of_memory(error):
+                            raise
+                        most = len(batch) // 2
+                        torch.cuda.empty_cache()
+                        continue
+                    yield places[part], rows, self._prediction(batch)
+                    start += len(batch)
+            done += total
+
+    def _ids(self, places: Sequence[int]) -> Sequence[SampleId]:
+        if isinstance(places, range):
+            return self.ids[places.start : places.stop]
+        return [self.ids[place] for place in places]
+
+    def _together(
+        self, inputs: Inputs, places: Sequence[int]
+    ) -> Iterator[tuple[Sequence[int], Inputs]]:
+        """Yield what may be looked at together: a whole batch, or its texts of one length."""
+        if not self.lens.by_token or not has_padding(inputs):
+            yield places, inputs
+            return
+        for texts in without_padding(inputs):
+            yield [places[row] for row in texts.rows.tolist()], texts.inputs
 
     def _prediction(self, batch: Batch) -> Prediction | None:
         logits = batch.known_logits
@@ -221,18 +243,21 @@ class PoolView:
         classes = logits.argmax(1).cpu() if logits.ndim == 2 else None
         return Prediction(entropy(logits).double().cpu(), classes)
 
-    def _put(self, columns: Columns, rows: Columns, start: int) -> None:
+    def _put(self, columns: Columns, rows: Columns, places: Sequence[int]) -> None:
         """Write some rows into columns of all, made with the first: there is never a copy."""
+        in_order = isinstance(places, range)
+        where = slice(places[0], places[-1] + 1) if in_order else torch.tensor(places)
         for name, value in rows.items():
             if name not in columns:
                 columns[name] = value.new_empty((len(self), *value.shape[1:]))
             if value.shape[1:] != columns[name].shape[1:]:
                 # Not left to the assignment, which would repeat a single number.
+                first = self.ids[places[0]]
                 raise InputError(
-                    f"sample {self.ids[start]!r} has {list(value.shape[1:])} numbers where those "
+                    f"sample {first!r} has {list(value.shape[1:])} numbers where those "
                     f"before it have {list(columns[name].shape[1:])}: all must have the same"
                 )
-            columns[name][start : start + len(value)] = value
+            columns[name][where] = value
 
     def _batch(self, ids: Sequence[SampleId], inputs: Inputs) -> Batch:
         lens = self.lens
