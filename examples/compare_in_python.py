@@ -12,10 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from steepest.core.progress import show_progress
 from steepest.experiment import compare, load_config
+from steepest.experiment.report import read_comparison, summary_rows, text_table, write_report
 from steepest.experiment.statistics import summarise
-from steepest.progress import show_progress
-from steepest.report import read_comparison, summary_rows, text_table, write_report
 
 
 def run(folder: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from transformers import ViTConfig, ViTForImageClassification
 
 import steepest
-from steepest.datasets import load
+from steepest.data import load
 from steepest.labelling import OracleLabeller
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import steepest
-from steepest.datasets import load
+from steepest.data import load
 from steepest.labelling import OracleLabeller
 
 

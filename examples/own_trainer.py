@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import steepest
-from steepest.datasets import load
+from steepest.data import load
 from steepest.labelling import OracleLabeller
 
 data = load("digits")

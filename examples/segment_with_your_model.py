@@ -17,7 +17,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 import steepest
-from steepest.datasets import DATASETS, ImageSet, from_arrays
+from steepest.data import DATASETS, ImageSet, from_arrays
 from steepest.experiment.record import Record
 
 CLASSES = ("background", "disc", "square")

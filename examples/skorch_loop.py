@@ -12,7 +12,7 @@ import torch
 from skorch import NeuralNetClassifier
 from torch import nn
 
-from steepest.datasets import load
+from steepest.data import load
 from steepest.labelling import OracleLabeller
 from steepest.sklearn import ActiveLearner
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sklearn.ensemble import RandomForestClassifier
 
 import steepest
-from steepest.datasets import load
+from steepest.data import load
 from steepest.labelling import OracleLabeller
 
 

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import steepest
+from steepest.core.progress import SilentProgress
 from steepest.gradnorm import GradientNorms, reference_norms
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.losses import resolve
 from steepest.models import build
-from steepest.progress import SilentProgress
+from steepest.modules.losses import resolve
 from steepest.tasks import Classification
 from steepest.training import Recipe, fit
 

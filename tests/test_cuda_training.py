@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from steepest.bench.training_loops import make_optimizer
+from steepest.core.progress import SilentProgress
+from steepest.core.seeds import generator
 from steepest.models import build
-from steepest.models.fingerprint import fingerprint
-from steepest.progress import SilentProgress
-from steepest.seeds import generator
+from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Classification
 from steepest.tasks.segmentation import Segmentation
 from steepest.training import Checkpoint, Recipe, fit

@@ -146,7 +146,7 @@ def test_a_name_is_imported_from_the_package_before_anything_else(name):
 
 
 def test_public_names_are_those_of_their_modules_and_found_once():
-    assert steepest.select is steepest.scoring.select
+    assert steepest.select is steepest.selecting.select
     assert steepest.Pool is importlib.import_module("steepest.pool").Pool
     assert "select" in vars(steepest)
     assert pickle.loads(pickle.dumps(steepest.Pool)) is steepest.Pool

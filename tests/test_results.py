@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from steepest.core.tables import from_table
 from steepest.experiment.config import Config
-from steepest.report import read_comparison
-from steepest.tables import from_table
+from steepest.experiment.report import read_comparison
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 TABLES = re.findall(

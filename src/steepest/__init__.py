@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steepest.gradnorm import gradient_norms
     from steepest.loop import ActiveLoop
     from steepest.pool import Pool
-    from steepest.scoring import Scores, Selection, score, select
+    from steepest.selecting import Scores, Selection, score, select
     from steepest.strategies import Strategy
     from steepest.tasks import Task
 

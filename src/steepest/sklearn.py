@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from steepest.core.seeds import SampleId, derive
 from steepest.errors import InputError
 from steepest.loop.choosing import Chooser, as_features, with_targets
 from steepest.loop.estimators import check_classifier, fit_clone
@@ -17,12 +18,11 @@ from steepest.loop.marks import check_kinds, check_rows, read_labels
 from steepest.loop.sample_rows import as_rows, numbers_of
 from steepest.loop.torch_inside import torch_inside
 from steepest.pool import Label
-from steepest.scoring.arguments import BatchSize
-from steepest.scoring.looking import as_strategy
-from steepest.scoring.samples import as_samples
-from steepest.scoring.select import check_k
-from steepest.scoring.selection import Selection
-from steepest.seeds import SampleId, derive
+from steepest.selecting.arguments import BatchSize
+from steepest.selecting.looking import as_strategy
+from steepest.selecting.samples import as_samples
+from steepest.selecting.select import check_k
+from steepest.selecting.selection import Selection
 from steepest.strategies import Needs, Strategy
 from steepest.strategies.support import NO_SUPPORT
 

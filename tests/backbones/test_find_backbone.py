@@ -7,9 +7,9 @@ import torch
 from PIL import Image
 from torch import nn
 
-from steepest.backbones import find_backbone
-from steepest.backbones.photo import PhotoRecipe
 from steepest.errors import InputError, ModelError, UnknownNameError
+from steepest.models.backbones import find_backbone
+from steepest.models.backbones.photo import PhotoRecipe
 
 OWN = """
 import torch

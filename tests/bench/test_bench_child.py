@@ -14,8 +14,8 @@ import torch
 from steepest.bench import child
 from steepest.bench.child import ChildError, Job, score_in_child
 from steepest.bench.scoring import score_pool
+from steepest.core.progress import SilentProgress
 from steepest.models import build
-from steepest.progress import SilentProgress
 
 JOB = Job("small-cnn", 3, 1, "l2", "bf16", 1)
 

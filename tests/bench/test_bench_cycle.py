@@ -8,10 +8,10 @@ from steepest.bench.cycle import CycleBench
 from steepest.bench.cycle_result import CycleResult
 from steepest.bench.cycle_table import cycle_table
 from steepest.cli.main import main
+from steepest.core.progress import SilentProgress
 from steepest.errors import ConfigError, InputError
 from steepest.experiment.config import load_config
 from steepest.experiment.variants import parse_variants
-from steepest.progress import SilentProgress
 
 SETTINGS = ["training.epochs=1", "loop.initial=20", "loop.k=5", "data.limit=60"]
 

@@ -8,8 +8,8 @@ from fake_contenders import FakeTime, replace_contender, timed_contender
 
 from steepest.bench.contenders.base import Step
 from steepest.bench.gradnorm import GradnormBench, Settings
+from steepest.core.progress import SilentProgress
 from steepest.errors import InputError, UnknownNameError
-from steepest.progress import SilentProgress
 
 CPU = torch.device("cpu")
 

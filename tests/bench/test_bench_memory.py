@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from steepest.bench.memory import PeakGauge, check_room
-from steepest.memory import is_out_of_memory, peak_bytes
+from steepest.core.memory import is_out_of_memory, peak_bytes
 
 CPU = torch.device("cpu")
 MIB = 2**20

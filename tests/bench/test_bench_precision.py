@@ -12,9 +12,9 @@ from steepest.bench.precision_result import PrecisionResult
 from steepest.bench.precision_table import precision_table
 from steepest.bench.trained import train_and_draw
 from steepest.cli.main import main
-from steepest.datasets import load
+from steepest.core.progress import SilentProgress
+from steepest.data import load
 from steepest.errors import InputError, UnknownNameError
-from steepest.progress import SilentProgress
 
 CPU = torch.device("cpu")
 TINY = ["bench", "precision", "--epochs", "2", "--pool", "40", "--quiet"]

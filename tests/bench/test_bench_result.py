@@ -10,8 +10,8 @@ import pytest
 from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
 from steepest.bench.gradnorm_table import describe_gradnorm
 from steepest.bench.storage import SCHEMA
+from steepest.core.tables import to_table
 from steepest.errors import ConfigError, InputError, UnknownNameError
-from steepest.tables import to_table
 
 PLAIN = Measurement("plain", "measured", "", 4, 2, (0.03, 0.02), 0.02, 50.0, 1.0, 8.0, 1.0)
 OURS = Measurement(

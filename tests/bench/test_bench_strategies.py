@@ -19,10 +19,10 @@ from steepest.bench.strategies_result import StrategiesResult
 from steepest.bench.strategies_table import strategies_table
 from steepest.bench.strategy_trial import run_trial
 from steepest.cli.main import main
+from steepest.core.measure import Measurement
+from steepest.core.progress import SilentProgress
 from steepest.errors import InputError
-from steepest.measure import Measurement
-from steepest.progress import SilentProgress
-from steepest.selection.k_centre import k_centre
+from steepest.strategies.algorithms.k_centre import k_centre
 
 CPU = torch.device("cpu")
 JOB = {

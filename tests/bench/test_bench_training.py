@@ -17,8 +17,8 @@ from steepest.bench.training_result import TrainingResult
 from steepest.bench.training_runs import RunError, measure_runs
 from steepest.bench.training_table import training_table
 from steepest.cli.main import main
+from steepest.core.progress import SilentProgress
 from steepest.errors import InputError
-from steepest.progress import SilentProgress
 
 CPU = torch.device("cpu")
 SMOKE = ["bench", "training", "--smoke", "--quiet", "--runs", "1"]

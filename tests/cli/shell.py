@@ -18,7 +18,7 @@ from same_process import runs_here
 from torch import nn
 
 from steepest.cli.main import main
-from steepest.journal import read_journal
+from steepest.core.journal import read_journal
 from steepest.models import save_weights
 
 TINY = """

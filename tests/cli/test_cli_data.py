@@ -16,10 +16,10 @@ from file_server import serving
 from shell import assert_one_line, finish, run_here, start
 
 from steepest.cli import data_get
-from steepest.datasets import DATASETS, ImageSet, SealedLabels, catalogue
-from steepest.datasets.catalogue import find_holding
-from steepest.datasets.streamed import Streamed
-from steepest.download import Patience
+from steepest.data import DATASETS, ImageSet, SealedLabels, catalogue
+from steepest.data.catalogue import find_holding
+from steepest.data.download import Patience
+from steepest.data.streamed import Streamed
 from steepest.errors import DataError
 
 DATA = bytes(range(256)) * 4000

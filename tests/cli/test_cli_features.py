@@ -7,7 +7,7 @@ import pytest
 from shell import assert_one_line, run_here
 
 import steepest
-from steepest.datasets import from_arrays
+from steepest.data import from_arrays
 
 SMALL = ["--quiet", "--set", "loop.initial=20", "--set", "loop.k=5", "--set", "loop.cycles=2"]
 DATA = ["--set", "data.name=npz", "--set", 'data.options={path="rows.npz", test_share=0.25}']
@@ -33,7 +33,7 @@ def test_a_comparison_of_features_learns_and_has_a_report_without_pictures(rows,
     argv = ["compare", "digits", *SMALL, *DATA, *MLP, "--seeds", "1", "--jobs", "1"]
     told = run_here(capsys, *argv, "--strategies", "margin,core-set", "--out", "made")
     assert told.code == 0, told.err
-    run = steepest.report.read_comparison(rows / "made").runs["margin", 0]
+    run = steepest.experiment.report.read_comparison(rows / "made").runs["margin", 0]
     assert run.curve("accuracy")[-1] > 0.85
     page = (rows / "made/report.html").read_text(encoding="utf-8")
     assert "npz has features, which are no picture" in page

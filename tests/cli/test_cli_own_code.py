@@ -11,7 +11,7 @@ from PIL import Image
 from shell import assert_one_line, run_here, select_args, small_model
 
 import steepest
-from steepest.datasets.folder import ImageFolder
+from steepest.data.folder import ImageFolder
 from steepest.experiment.variants import parse_variants
 from steepest.labelling.project.settings import Settings
 
@@ -46,7 +46,7 @@ from pathlib import Path
 from torch import nn
 from user_models import make
 
-from steepest.models.weights import load_weights
+from steepest.modules.weights import load_weights
 
 
 def loaded():

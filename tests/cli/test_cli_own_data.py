@@ -11,7 +11,7 @@ from shell import assert_one_line, run_apart, run_here
 OWN = """
 from dataclasses import dataclass, replace
 
-from steepest.datasets import load
+from steepest.data import load
 from steepest.strategies import Scorer
 from steepest.tasks import Classification, Task
 

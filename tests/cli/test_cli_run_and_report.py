@@ -22,7 +22,7 @@ from shell import (
     start,
 )
 
-from steepest.journal import read_journal
+from steepest.core.journal import read_journal
 
 RUN = ["run", "tiny.toml", "--quiet", "--out"]
 LONG = ["--set", "training.epochs=40"]

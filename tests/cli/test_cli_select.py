@@ -13,7 +13,7 @@ from PIL import Image
 from shell import fill_workshop, run_apart, run_here, run_within, small_model, small_pool
 
 import steepest
-from steepest.datasets.folder import ImageFolder
+from steepest.data.folder import ImageFolder
 from steepest.tasks import MultiLabel
 
 K = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steepest.cryoet import Settings, procedural_templates
+from steepest.data.cryoet import Settings, procedural_templates
 
 SHAPES = ("ring-8", "barrel-7", "letter-u", "tripod", "icosahedron")
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from steepest.cryoet import contact_sheet
+from steepest.data.cryoet import contact_sheet
 from steepest.errors import InputError
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from steepest.cryoet.noise import _scramble, white_spectrum
-from steepest.cryoet.ordered_sum import ordered_sum
-from steepest.seeds import derive, generator
+from steepest.core.seeds import derive, generator
+from steepest.data.cryoet.noise import _scramble, white_spectrum
+from steepest.data.cryoet.ordered_sum import ordered_sum
 
 SIZE = 16
 KEYS = torch.tensor([derive(0, "noise", i) for i in range(200)])

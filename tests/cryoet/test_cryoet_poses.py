@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from steepest.cryoet.poses import balanced_classes, draw_poses
-from steepest.cryoet.rotation import uniform_directions, uniform_rotations
-from steepest.cryoet.settings import Settings
-from steepest.seeds import keyed_uniform
+from steepest.core.seeds import keyed_uniform
+from steepest.data.cryoet.poses import balanced_classes, draw_poses
+from steepest.data.cryoet.rotation import uniform_directions, uniform_rotations
+from steepest.data.cryoet.settings import Settings
 
 RADII = torch.tensor([50.0, 80.0, 110.0])
 

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import torch
 
-from steepest.cryoet.poses import draw_poses
-from steepest.cryoet.resample import resample
-from steepest.cryoet.rotation import uniform_rotations
-from steepest.cryoet.settings import Settings
-from steepest.seeds import generator, keyed_uniform
+from steepest.core.seeds import generator, keyed_uniform
+from steepest.data.cryoet.poses import draw_poses
+from steepest.data.cryoet.resample import resample
+from steepest.data.cryoet.rotation import uniform_rotations
+from steepest.data.cryoet.settings import Settings
 
 STILL = torch.eye(3, dtype=torch.float64)[None]
 MIDDLE = torch.zeros(1, 3, dtype=torch.float64)

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from steepest.cryoet import Settings
+from steepest.data.cryoet import Settings
 from steepest.errors import InputError, UnknownNameError
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from steepest.cryoet import Settings, Simulator
-from steepest.cryoet.spectrum import band, occurrences, wedge
+from steepest.data.cryoet import Settings, Simulator
+from steepest.data.cryoet.spectrum import band, occurrences, wedge
 from steepest.errors import InputError
 
 INDICES = torch.arange(12)
@@ -70,7 +70,7 @@ def test_larger_chunks_agree_but_for_rounding(templates, monkeypatch):
     settings = Settings(snr=0.05, snr_mode="aitom", defocus_um=(-6.0, -2.0), neighbours=1)
     simulator = Simulator(templates, settings)
     alone = simulator(CLASSES, INDICES)
-    monkeypatch.setattr("steepest.cryoet.simulator._CHUNK", {"cpu": 5})
+    monkeypatch.setattr("steepest.data.cryoet.simulator._CHUNK", {"cpu": 5})
     torch.testing.assert_close(simulator(CLASSES, INDICES), alone, rtol=0, atol=1e-4)
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from steepest.cryoet import Settings, Simulator
-from steepest.cryoet.snr import noise_maps, slice_weights, tilt_angles
-from steepest.cryoet.spectrum import band, frequencies, occurrences
-from steepest.seeds import generator
+from steepest.core.seeds import generator
+from steepest.data.cryoet import Settings, Simulator
+from steepest.data.cryoet.snr import noise_maps, slice_weights, tilt_angles
+from steepest.data.cryoet.spectrum import band, frequencies, occurrences
 
 SIZE = 16
 SNR = 0.05

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from steepest.cryoet.settings import Settings
-from steepest.cryoet.spectrum import (
+from steepest.data.cryoet.settings import Settings
+from steepest.data.cryoet.spectrum import (
     band,
     contrast_transfer,
     frequencies,

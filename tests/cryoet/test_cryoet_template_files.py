@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from steepest.cryoet import (
+from steepest.data.cryoet import (
     Templates,
     read_atoms_folder,
     read_mrc_folder,
     read_template_archive,
     write_template_archive,
 )
-from steepest.cryoet.atoms import atom_density, read_atoms
-from steepest.cryoet.density import gaussian_density
-from steepest.cryoet.mrc import read_mrc
-from steepest.cryoet.template_archive import ARCHIVE, DESCRIPTION
+from steepest.data.cryoet.atoms import atom_density, read_atoms
+from steepest.data.cryoet.density import gaussian_density
+from steepest.data.cryoet.mrc import read_mrc
+from steepest.data.cryoet.template_archive import ARCHIVE, DESCRIPTION
 from steepest.errors import DataError, InputError
 
 
@@ -259,7 +259,7 @@ def test_many_atoms_are_added_up_in_parts(monkeypatch):
     draws = np.random.default_rng(0)
     places, masses = draws.normal(0, 40, (50, 3)), draws.uniform(1, 2, 50)
     whole = gaussian_density(places, masses, 7.0)
-    monkeypatch.setattr("steepest.cryoet.density._CHUNK", 16)
+    monkeypatch.setattr("steepest.data.cryoet.density._CHUNK", 16)
     torch.testing.assert_close(gaussian_density(places, masses, 7.0), whole)
 
 

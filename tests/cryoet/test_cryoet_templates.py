@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from steepest.cryoet import Templates, procedural_templates
+from steepest.data.cryoet import Templates, procedural_templates
 from steepest.errors import DataError
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from steepest.cryoet import Simulator
-from steepest.cryoet.map_file import open_or_make
-from steepest.cryoet.volumes import VolumeReader, make_volumes
+from steepest.data.cryoet import Simulator
+from steepest.data.cryoet.map_file import open_or_make
+from steepest.data.cryoet.volumes import VolumeReader, make_volumes
 from steepest.errors import DataError, InputError, UnknownNameError
 
 CLASSES = torch.tensor([0, 3, 1, 4, 2, 2, 0])
@@ -53,7 +53,7 @@ def test_worker_processes_give_the_same(simulator, usual, storage):
 
 
 def test_batches_are_put_together_in_order(simulator, usual, monkeypatch):
-    monkeypatch.setattr("steepest.cryoet.volumes._BATCH", 3)
+    monkeypatch.setattr("steepest.data.cryoet.volumes._BATCH", 3)
     assert torch.equal(make_volumes(simulator, CLASSES, "memory", name=NAME), usual)
 
 

@@ -25,19 +25,19 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
-from steepest.datasets.base import DATASETS
+from steepest.core.keyword_options import list_options
+from steepest.data.base import DATASETS
 from steepest.errors import ConfigError
 from steepest.experiment.config import Config, load_config
 from steepest.experiment.config import presets as list_presets
 from steepest.experiment.record import Record
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.losses import resolve
 from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.rules.base import Measure
-from steepest.keyword_options import list_options
 from steepest.models.base import MODELS
 from steepest.models.factory import GIVEN
-from steepest.models.head import declared_layers
+from steepest.modules.head import declared_layers
+from steepest.modules.losses import resolve
 from steepest.pool.states import END, START, State, Verb
 from steepest.strategies.base import STRATEGIES, Scorer
 from steepest.tasks.base import TASKS

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from doc_pages import ROOT
 
 from steepest.experiment.outcomes import Comparison
+from steepest.experiment.report import read_comparison
 from steepest.experiment.statistics import PairedTest, aubc, paired_tests
-from steepest.report import read_comparison
 
 RESULTS = ROOT / "results"
 OURS = "entropy-gradnorm"

@@ -26,7 +26,7 @@ from findings_records import (
 )
 from markdown_table import table
 
-from steepest.datasets import load
+from steepest.data import load
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.statistics import PairedTest, holm, paired_tests
 

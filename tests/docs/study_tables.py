@@ -22,7 +22,7 @@ from paper_tables import LITERAL
 from steepest.experiment.common_choices import common_choices
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.plan import read_plan
-from steepest.reproduce.publication import Series, published
+from steepest.paper.publication import Series, published
 
 _POOL = 50_000
 _NONE = "–"

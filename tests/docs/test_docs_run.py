@@ -28,7 +28,7 @@ from doc_pages import (
 from doc_runner import run_page
 
 from steepest.cli.main import _parser
-from steepest.datasets.base import DATASETS
+from steepest.data.base import DATASETS
 from steepest.experiment.config import load_config, parse_setting, presets
 from steepest.experiment.variants import parse_variants
 from steepest.gradnorm.rules import RULES

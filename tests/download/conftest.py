@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from file_server import serving
 
-from steepest.download import Patience
+from steepest.data.download import Patience
 
 
 @pytest.fixture

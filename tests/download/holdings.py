@@ -6,9 +6,9 @@ import hashlib
 
 import torch
 
-from steepest.datasets import ImageSet, SealedLabels
-from steepest.datasets.completeness import remedy_added
-from steepest.datasets.holding import Holding, Layout, OfficialFile, Source, Unpacking
+from steepest.data import ImageSet, SealedLabels
+from steepest.data.completeness import remedy_added
+from steepest.data.holding import Holding, Layout, OfficialFile, Source, Unpacking
 from steepest.errors import DataError
 
 DATA = bytes(range(256)) * 40

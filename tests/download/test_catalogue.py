@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from steepest.datasets import (
+from steepest.core.web import check_url
+from steepest.data import (
     caltech101,
     camvid,
     cifar10,
@@ -16,9 +17,8 @@ from steepest.datasets import (
     names,
     svhn,
 )
-from steepest.datasets.catalogue import CATALOGUE, find_holding
-from steepest.datasets.holding import Source, find_full_layout, find_layout
-from steepest.download.web import check_url
+from steepest.data.catalogue import CATALOGUE, find_holding
+from steepest.data.holding import Source, find_full_layout, find_layout
 from steepest.errors import UnknownNameError
 
 OWN_FILES = {"folder", "masks", "npz"}

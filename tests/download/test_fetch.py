@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from full_disk import fill_disk
 
-from steepest.download import Patience, Wanted, fetch
+from steepest.data.download import Patience, Wanted, fetch
 from steepest.errors import DataError, InputError
 
 DATA = bytes(range(256)) * 2000
@@ -339,7 +339,7 @@ def test_a_redirect_from_https_to_http_is_refused():
     from email.message import Message
     from urllib.request import Request
 
-    from steepest.download.web import _Redirects
+    from steepest.core.web import _Redirects
 
     headers = Message()
     headers["Location"] = "http://example.org/file"

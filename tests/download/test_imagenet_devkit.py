@@ -10,9 +10,9 @@ from archives import contents, make_tar, tar_bytes
 from holdings import make_holding, official
 from scipy.io import savemat
 
-from steepest.datasets.catalogue import find_holding
-from steepest.download import obtain
-from steepest.download.imagenet_devkit import read_validation_folders
+from steepest.data.catalogue import find_holding
+from steepest.data.download import obtain
+from steepest.data.download.imagenet_devkit import read_validation_folders
 from steepest.errors import DataError
 
 KIT = "ILSVRC2012_devkit_t12"

@@ -9,9 +9,9 @@ import pytest
 from archives import contents, make_zip
 from holdings import DATA, make_holding, official, packed, read_tiny
 
-from steepest.datasets.base import DATASETS
-from steepest.datasets.holding import Layout, Source, Unpacking
-from steepest.download import Effort, obtain
+from steepest.data.base import DATASETS
+from steepest.data.download import Effort, obtain
+from steepest.data.holding import Layout, Source, Unpacking
 from steepest.errors import DataError, InputError, RunFolderError
 
 ONE = make_holding(official("one.bin"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from small import config
 
-from steepest import journal
+from steepest.core import journal
 from steepest.experiment import asking, company, folder, loop
 from steepest.pool import Pool
 

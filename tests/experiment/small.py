@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from steepest.core.tables import from_table
 from steepest.experiment.config import Config
-from steepest.tables import from_table
 
 TOML = """
 name = "tiny"

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from steepest.datasets import load
+from steepest.core.tables import from_table
+from steepest.data import load
 from steepest.errors import InputError
 from steepest.experiment import Config, Experiment
 from steepest.labelling import Answers
 from steepest.pool import Pool
-from steepest.tables import from_table
 
 DATA = load("digits")
 CONFIG = from_table(

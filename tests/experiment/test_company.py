@@ -10,10 +10,10 @@ from killed_run import MEMBER_POINTS, kill_runs
 from small import config, essence
 from torch import nn
 
+from steepest.core.measure import Measurement
 from steepest.experiment import company
 from steepest.experiment.loop import Experiment
-from steepest.measure import Measurement
-from steepest.models.fingerprint import fingerprint
+from steepest.modules.fingerprint import fingerprint
 from steepest.strategies.qbc import Qbc
 from steepest.strategies.tod import Tod
 

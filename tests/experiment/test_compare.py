@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from small import config, essence
 
+from steepest.core.journal import read_journal
+from steepest.core.lock import InUseError
+from steepest.core.progress import SilentProgress
 from steepest.errors import (
     FailedRunsError,
     InputError,
@@ -20,10 +23,7 @@ from steepest.errors import (
 from steepest.experiment.compare import compare
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.record import Record
-from steepest.journal import read_journal
-from steepest.pool.lock import InUseError
-from steepest.progress import SilentProgress
-from steepest.report.read import read_comparison
+from steepest.experiment.report.read import read_comparison
 
 compare_module = sys.modules["steepest.experiment.compare"]
 

@@ -14,9 +14,9 @@ from types import SimpleNamespace
 import pytest
 from small import config
 
+from steepest.core.progress import SilentProgress
 from steepest.errors import SteepestError
 from steepest.experiment.compare import compare
-from steepest.progress import SilentProgress
 
 DOOMED = """
 import multiprocessing, os, signal

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from small import TOML, config
 
+from steepest.core.tables import from_table
 from steepest.errors import ConfigError, InputError, UnknownNameError
 from steepest.experiment.config import Config, load_config, presets
-from steepest.tables import from_table
 
 
 @pytest.mark.parametrize("name", presets())

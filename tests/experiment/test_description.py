@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from small import config
 
+from steepest.core.tables import from_table
 from steepest.errors import RunFolderError
 from steepest.experiment.compare import run_missing
 from steepest.experiment.comparing import Comparing, Run
 from steepest.experiment.config import Config, completed
 from steepest.experiment.description import describe, write_description
+from steepest.experiment.report.read import read_comparison
+from steepest.experiment.report.store import open_store
 from steepest.experiment.variants import Variant, parse_variants
-from steepest.report.read import read_comparison
-from steepest.report.store import open_store
-from steepest.tables import from_table
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 COMMITTED = ("cifar10-small", "cifar10-fp32", "reproduce/runs/cifar10")

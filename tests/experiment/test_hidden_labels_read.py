@@ -15,7 +15,7 @@ from steepest.experiment import Experiment, compare
 MODULE = '''
 from dataclasses import dataclass
 
-from steepest.datasets import load
+from steepest.data import load
 from steepest.strategies import Scorer
 
 

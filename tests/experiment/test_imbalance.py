@@ -8,12 +8,12 @@ import pytest
 import torch
 from small import config, essence
 
-from steepest.datasets import from_arrays, load
-from steepest.datasets.long_tail import long_tailed
+from steepest.data import from_arrays, load
+from steepest.data.long_tail import long_tailed
 from steepest.errors import ConfigError, InputError
 from steepest.experiment import Experiment
 from steepest.experiment.parts import load_data
-from steepest.report.gallery import Pictures
+from steepest.experiment.report.gallery import Pictures
 
 RARE = {"name": "digits", "imbalance": 10.0}
 

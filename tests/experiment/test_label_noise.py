@@ -8,8 +8,8 @@ import pytest
 import torch
 from small import config, essence
 
-from steepest.datasets import ImageSet, SealedLabels, load
-from steepest.datasets.base import DATASETS
+from steepest.data import ImageSet, SealedLabels, load
+from steepest.data.base import DATASETS
 from steepest.errors import ConfigError, InputError, RunFolderError
 from steepest.experiment import Experiment
 from steepest.experiment.config import completed

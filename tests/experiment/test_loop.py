@@ -12,7 +12,8 @@ import torch
 from small import config, essence
 from torch import nn
 
-from steepest.datasets import load
+from steepest.core.seeds import derive, random_subset
+from steepest.data import load
 from steepest.errors import (
     ConfigError,
     HiddenLabelError,
@@ -26,8 +27,6 @@ from steepest.experiment.loop import Experiment
 from steepest.experiment.protocol import initial_ids
 from steepest.experiment.record import Cost
 from steepest.pool import Pool, State
-from steepest.seeds import derive
-from steepest.selection import random_subset
 from steepest.training import fit
 
 

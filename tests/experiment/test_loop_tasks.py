@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from steepest.datasets import ImageSet, SealedLabels
+from steepest.core.tables import from_table
+from steepest.data import ImageSet, SealedLabels
 from steepest.errors import ConfigError, DataError, InputError, ModelError, RunFolderError
 from steepest.experiment import Config, Experiment
 from steepest.experiment.record import LABELLED_MAPS
 from steepest.pool import Pool
-from steepest.tables import from_table
 
 
 def draw(*shape, most=256, seed=0):

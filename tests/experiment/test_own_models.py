@@ -7,11 +7,11 @@ import sys
 import pytest
 from small import config, essence
 
+from steepest.core.journal import Journal
 from steepest.errors import ChangedCodeWarning, ConfigError, UnknownNameError
 from steepest.experiment import Experiment
 from steepest.experiment.comparing import Comparing, Run
 from steepest.experiment.own_modules import code_of
-from steepest.journal import Journal
 
 compare_module = sys.modules["steepest.experiment.compare"]
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import nn
 
+from steepest.core.measure import Measurement
+from steepest.core.seeds import derive
 from steepest.experiment.choosing import fields_of
 from steepest.experiment.protocol import extra_seed, initial_ids, selection_seed, weights_path
 from steepest.experiment.record import Cost, Wish
 from steepest.experiment.start import starting_model
-from steepest.measure import Measurement
-from steepest.scoring.select import Outcome
-from steepest.scoring.selection import Selection
-from steepest.seeds import derive
+from steepest.selecting.select import Outcome
+from steepest.selecting.selection import Selection
 
 
 def fresh_model(seed):

@@ -9,10 +9,10 @@ import pytest
 from killed_run import POINTS, kill_runs
 from small import config, essence
 
+from steepest.core.journal import Journal
 from steepest.errors import DroppedEntryWarning, JournalError, RunFolderError
 from steepest.experiment.loop import Experiment
 from steepest.experiment.parts import load_data
-from steepest.journal import Journal
 from steepest.labelling import OracleLabeller
 from steepest.pool import FileLock, Pool
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from small import config, essence
 
+from steepest.core.progress import SilentProgress
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.loop import Experiment
-from steepest.progress import SilentProgress
 from steepest.training import Checkpoint
 
 

@@ -12,13 +12,13 @@ from safetensors import safe_open
 from small import config, essence
 
 import steepest.experiment.loop as loop_module
-from steepest.datasets import load
+from steepest.core.tables import from_table
+from steepest.data import load
 from steepest.errors import SlowPathWarning
 from steepest.experiment.loop import Experiment
 from steepest.experiment.record import Cost, Record
 from steepest.experiment.shared import SharedCycle
 from steepest.models import build, save_weights
-from steepest.tables import from_table
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from small import config, essence
 from torch import nn
 
 from steepest.cli.main import main
+from steepest.core.measure import Measurement
+from steepest.core.progress import SilentProgress
 from steepest.errors import (
     InputError,
     NonFiniteError,
@@ -40,9 +42,7 @@ from steepest.experiment.training_worker import (
     _Telling,
     _train,
 )
-from steepest.measure import Measurement
-from steepest.models.fingerprint import fingerprint
-from steepest.progress import SilentProgress
+from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Classification
 from steepest.training import Checkpoint, FitResult, Recipe, fit
 

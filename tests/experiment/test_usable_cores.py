@@ -13,10 +13,10 @@ from PIL import Image
 from small import config
 
 import steepest
-from steepest import devices
 from steepest.cli import bench_training
-from steepest.datasets import image_files
-from steepest.devices import usable_cores
+from steepest.core import devices
+from steepest.core.devices import usable_cores
+from steepest.data import image_files
 from steepest.experiment.loop import Experiment
 
 SOURCE = Path(steepest.__file__).parent

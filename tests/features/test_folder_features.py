@@ -13,10 +13,10 @@ import torch
 from PIL import Image
 from tiny_backbone import take_photos, tiny
 
+from steepest.core.lock import InUseError
 from steepest.errors import DataError, InputError, SkippedFilesWarning
 from steepest.features import folder_features
 from steepest.features.store import FeatureStore
-from steepest.pool.lock import InUseError
 
 
 def features(photos, backbone, **more):

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from steepest.backbones import Backbone
+from steepest.models.backbones import Backbone
 
 
 class Tiny(nn.Module):

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import steepest
 from steepest.gradnorm import GradientNorms, reference_norms
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.losses import resolve
 from steepest.gradnorm.scaling import scales_of
+from steepest.modules.losses import resolve
 
 ROUNDING = 4e-3
 

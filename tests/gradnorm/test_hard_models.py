@@ -17,7 +17,7 @@ import steepest
 from steepest.errors import ModelError
 from steepest.gradnorm import GradientNorms, explain, reference_norms
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.losses import entropy
+from steepest.modules.losses import entropy
 
 SAMPLES = (2, 3, 7)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import steepest
 from steepest.errors import InputError, ModelError, ProbabilitiesWarning
 from steepest.gradnorm import GradientNorms
-from steepest.gradnorm.losses import entropy
+from steepest.modules.losses import entropy
 
 X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
 

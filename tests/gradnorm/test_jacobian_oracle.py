@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 import steepest
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.losses import each_label
+from steepest.modules.losses import each_label
 from steepest.strategies import create
 from steepest.strategies.batch import Batch
 

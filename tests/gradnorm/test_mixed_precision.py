@@ -14,8 +14,8 @@ import steepest
 from steepest.errors import ModelError, NonFiniteError
 from steepest.gradnorm import GradientNorms, reference_norms
 from steepest.gradnorm.recorded import form_of
-from steepest.gradnorm.rounding import Coarseness, allowed
 from steepest.gradnorm.uses import _like
+from steepest.modules.rounding import Coarseness, allowed
 
 pytestmark = pytest.mark.usefixtures("own_products")
 

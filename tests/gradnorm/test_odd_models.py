@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import steepest
 from steepest.errors import ModelError, SteepestError
 from steepest.gradnorm import GradientNorms, reference_norms, routes
-from steepest.gradnorm.losses import entropy
+from steepest.modules.losses import entropy
 
 CLASSES = 5
 

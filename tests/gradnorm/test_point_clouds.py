@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from steepest.errors import ModelError
 from steepest.gradnorm import GradientNorms, explain, reference_norms
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.losses import resolve
+from steepest.modules.losses import resolve
 
 POINTS, NEAR = 6, 2
 

@@ -11,7 +11,7 @@ from torch import nn
 import steepest
 from steepest.errors import ModelError, UnknownNameError
 from steepest.gradnorm import GradientNorms
-from steepest.gradnorm.precision import computing_in
+from steepest.modules.precision import computing_in
 
 CPU = torch.device("cpu")
 

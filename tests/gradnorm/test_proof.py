@@ -9,10 +9,10 @@ from torch import nn
 import steepest
 from steepest.errors import ModelError, NonFiniteError, VerificationError
 from steepest.gradnorm import GradientNorms, explain, reference_norms
-from steepest.gradnorm.checks import check_independence
-from steepest.gradnorm.rounding import differ, largest
 from steepest.gradnorm.rules import RULES, Rule
 from steepest.gradnorm.shares import Dense
+from steepest.modules.checks import check_independence
+from steepest.modules.rounding import differ, largest
 
 NAN, INF = torch.nan, torch.inf
 

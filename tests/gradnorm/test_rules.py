@@ -13,10 +13,10 @@ import steepest
 from steepest.gradnorm import reference_norms, routes
 from steepest.gradnorm.convolved import Convolved
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.losses import resolve
 from steepest.gradnorm.patches import Geometry
 from steepest.gradnorm.rules import RULES, rule
 from steepest.gradnorm.rules.linear import linear
+from steepest.modules.losses import resolve
 
 SPATIAL = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 TRANSPOSED = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}

@@ -12,9 +12,9 @@ from torch.nn.utils import parametrizations, parametrize
 import steepest
 from steepest.gradnorm import reference_norms
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.losses import resolve
 from steepest.gradnorm.outer import Outer
 from steepest.gradnorm.shares import Dense
+from steepest.modules.losses import resolve
 
 CLASSES = 3
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from steepest.gradnorm.losses import entropy
 from steepest.gradnorm.outer import Outer
 from steepest.gradnorm.reach import only_through
 from steepest.gradnorm.routes import Routes
 from steepest.gradnorm.scaling import scaled_sum
+from steepest.modules.losses import entropy
 
 
 def small_net() -> nn.Sequential:

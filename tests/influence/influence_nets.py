@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from steepest.core.seeds import generator
 from steepest.influence import Curvature, Examples
 from steepest.influence.vectors import Vector, flatten
-from steepest.seeds import generator
 from steepest.tasks import Classification, Segmentation
 
 CLASSES = 3

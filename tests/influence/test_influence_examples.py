@@ -4,7 +4,7 @@ import pytest
 import torch
 from influence_nets import draw, labels
 
-from steepest.datasets.streamed import Streamed
+from steepest.data.streamed import Streamed
 from steepest.errors import InputError, NonFiniteError, UnknownNameError
 from steepest.influence import Examples, ImageExamples
 from steepest.influence.drawn_labels import draw_labels

@@ -4,6 +4,7 @@ import pytest
 import torch
 from influence_nets import TASK, close, mlp, rows
 
+from steepest.core.seeds import generator
 from steepest.influence import (
     dense_matrix,
     gauss_newton,
@@ -14,7 +15,6 @@ from steepest.influence import (
 )
 from steepest.influence.power import largest_eigenvalue
 from steepest.influence.solution import relative_residual
-from steepest.seeds import generator
 
 QUIET = {"progress": False}
 

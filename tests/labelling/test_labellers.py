@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from steepest.datasets.sealed import SealedLabels
+from steepest.data.sealed import SealedLabels
 from steepest.errors import HiddenLabelError, InputError
 from steepest.labelling import Answers, Labeller, OracleLabeller, ScriptedLabeller
 

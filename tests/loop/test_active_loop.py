@@ -8,13 +8,13 @@ from loop_parts import Teacher, Trainer, make_points
 from torch import nn
 
 import steepest
-from steepest.companions.loss_head import make_loss_head
+from steepest.core.seeds import generator
 from steepest.errors import InputError, PoolError
 from steepest.labelling import Answers, ScriptedLabeller
 from steepest.models import build
 from steepest.pool import State
-from steepest.seeds import generator
 from steepest.strategies import Support
+from steepest.strategies.networks.loss_head import make_loss_head
 
 
 @pytest.fixture

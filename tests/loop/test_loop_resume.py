@@ -8,8 +8,8 @@ import pytest
 from loop_parts import Teacher, Trainer, make_points
 
 import steepest
+from steepest.core.journal import Journal
 from steepest.errors import DroppedEntryWarning, JournalError, RunFolderError, SettingWarning
-from steepest.journal import Journal
 
 POINTS, CLASSES = make_points()
 

@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from steepest import gradient_norms
+from steepest.core.seeds import derive
 from steepest.errors import InputError, UnknownNameError
 from steepest.gradnorm.reference import reference_norms
 from steepest.models import build
@@ -14,7 +15,6 @@ from steepest.models.drn_d_22 import DrnD22
 from steepest.models.initial import draw_convolutions
 from steepest.models.resnet3d_18 import ResNet3d18
 from steepest.models.vit_s16 import VisionTransformer
-from steepest.seeds import derive
 
 
 def sketch(name, classes, channels=3, **options):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from steepest import datasets
+from steepest import data as datasets
 from steepest.errors import InputError
 from steepest.models import build, extract_features, load_weights
 from steepest.models.efficientnet_lite0 import SameConv2d, find_imagenet_weights

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from small_pool import fill, picture
 
+from steepest.core.journal import Journal
 from steepest.errors import DroppedEntryWarning, JournalError, PoolError
-from steepest.journal import Journal
 from steepest.pool import Pool
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_pool import ODD_IDS, fill, picture
 
+from steepest.core.journal import Journal, read_journal
 from steepest.errors import (
     DroppedEntryWarning,
     InputError,
@@ -22,7 +23,6 @@ from steepest.errors import (
     RunFolderError,
     SteepestError,
 )
-from steepest.journal import Journal, read_journal
 from steepest.pool import Pool, State, Verb
 from steepest.pool.ledger import Ledger
 

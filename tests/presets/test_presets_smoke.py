@@ -55,7 +55,7 @@ def write_cifar(root, monkeypatch, *, folder, files, key, edition):
         batch = {b"data": pixels(count, 3072), key: labels}
         (root / folder).mkdir(exist_ok=True)
         (root / folder / name).write_bytes(pickle.dumps(batch, 2))
-    module = importlib.import_module(f"steepest.datasets.{edition.pop('module')}")
+    module = importlib.import_module(f"steepest.data.{edition.pop('module')}")
     small = module.Edition(**edition)
     monkeypatch.setattr(module, "Edition", lambda: small)
 
@@ -84,7 +84,7 @@ def write_svhn(root, monkeypatch):
         labels = (np.arange(count) % 10 + 1).astype(np.uint8)[:, None]
         savemat(path, {"X": pixels(32, 32, 3, count), "y": labels})
         sums.append(hashlib.md5(path.read_bytes()).hexdigest())
-    module = importlib.import_module("steepest.datasets.svhn")
+    module = importlib.import_module("steepest.data.svhn")
     small = module.Edition(40, 20, *sums)
     monkeypatch.setattr(module, "Edition", lambda: small)
 
@@ -94,7 +94,7 @@ def write_caltech101(root, monkeypatch):
         for number in range(10):
             path = root / "101_ObjectCategories" / name / f"image_{number:04d}.jpg"
             save(path, pixels(40, 50, 3, seed=number))
-    module = importlib.import_module("steepest.datasets.caltech101")
+    module = importlib.import_module("steepest.data.caltech101")
     small = module.Edition(class_count=3, image_count=30, train_count=27)
     monkeypatch.setattr(module, "Edition", lambda: small)
 
@@ -105,7 +105,7 @@ def write_camvid(root, monkeypatch):
             image = pixels(360, 480, 3, seed=number)
             save(root / "CamVid" / split / f"{number}.png", image)
             save(root / "CamVid" / f"{split}annot" / f"{number}.png", image[..., 0] % 12)
-    module = importlib.import_module("steepest.datasets.camvid")
+    module = importlib.import_module("steepest.data.camvid")
     small = module.Edition(8, 2, 4)
     monkeypatch.setattr(module, "Edition", lambda: small)
 
@@ -116,7 +116,7 @@ def write_imagenet(root, monkeypatch):
             for number in range(count):
                 path = root / "imagenet" / split / name / f"{name}_{number}.JPEG"
                 save(path, pixels(70 + number, 90, 3, seed=number))
-    module = importlib.import_module("steepest.datasets.imagenet")
+    module = importlib.import_module("steepest.data.imagenet")
     small = module.Edition(12, 6, 2)
     monkeypatch.setattr(module, "Edition", lambda: small)
 
@@ -129,7 +129,7 @@ def write_cityscapes(root, monkeypatch):
             save(root / "cityscapes/leftImg8bit" / split / f"{name}_leftImg8bit.png", image)
             ids = image[..., 0] % 34
             save(root / "cityscapes/gtFine" / split / f"{name}_gtFine_labelIds.png", ids)
-    module = importlib.import_module("steepest.datasets.cityscapes")
+    module = importlib.import_module("steepest.data.cityscapes")
     small = module.Edition(8, 3, 80, 160)
     monkeypatch.setattr(module, "Edition", lambda: small)
 

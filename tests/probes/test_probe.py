@@ -7,10 +7,10 @@ from torch.nn import functional as F
 
 import steepest
 from steepest.errors import InputError, NonFiniteError
-from steepest.probes import fit_probe
-from steepest.probes.coordinates import Coordinates
-from steepest.probes.folds import deal_folds, draw_part
-from steepest.probes.logistic import best_temperature, log_loss, solve
+from steepest.training.probes import fit_probe
+from steepest.training.probes.coordinates import Coordinates
+from steepest.training.probes.folds import deal_folds, draw_part
+from steepest.training.probes.logistic import best_temperature, log_loss, solve
 
 
 def blobs(count, classes=3, width=5, spread=1.0, seed=0):

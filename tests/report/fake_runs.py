@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steepest.journal import Journal
+from steepest.core.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from fake_runs import write_comparison
 
+from steepest.experiment.report import read_comparison
+from steepest.experiment.report.figures import line_styles, render
+from steepest.experiment.report.gains_figure import draw_gains, gains_of
+from steepest.experiment.report.write import write_report
 from steepest.experiment.statistics import summarise
-from steepest.report import read_comparison
-from steepest.report.figures import line_styles, render
-from steepest.report.gains_figure import draw_gains, gains_of
-from steepest.report.write import write_report
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import json
 import pytest
 from fake_runs import write_comparison, write_run
 
-from steepest.journal import Journal, read_journal
-from steepest.report import read_comparison, write_report
-from steepest.report.environments import HARDWARE, VERSIONS, recorded
+from steepest.core.journal import Journal, read_journal
+from steepest.experiment.report import read_comparison, write_report
+from steepest.experiment.report.environments import HARDWARE, VERSIONS, recorded
 
 MIXED = "not the same in all records"
 

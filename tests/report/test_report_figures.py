@@ -10,10 +10,15 @@ from fake_runs import make_entry, write_comparison
 from PIL import Image
 
 from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.report import read_comparison
+from steepest.experiment.report.figures import (
+    draw_learning_curves,
+    draw_penalty,
+    line_styles,
+    render,
+)
+from steepest.experiment.report.inline_svg import inline_svg
 from steepest.experiment.statistics import summarise
-from steepest.report import read_comparison
-from steepest.report.figures import draw_learning_curves, draw_penalty, line_styles, render
-from steepest.report.inline_svg import inline_svg
 
 
 @pytest.fixture(scope="module")

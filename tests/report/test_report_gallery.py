@@ -11,15 +11,15 @@ import torch
 from fake_runs import make_entry, write_comparison
 from PIL import Image
 
-from steepest import datasets
-from steepest.datasets.identity import identify
-from steepest.datasets.noisy_labels import with_wrong_labels
-from steepest.datasets.streamed import Streamed
+from steepest import data as datasets
+from steepest.data.identity import identify
+from steepest.data.noisy_labels import with_wrong_labels
+from steepest.data.streamed import Streamed
 from steepest.errors import DataError
 from steepest.experiment.outcomes import Comparison, Run
-from steepest.report import read_comparison
-from steepest.report.gallery import Pictures, gallery
-from steepest.report.picture import LARGEST_SIDE
+from steepest.experiment.report import read_comparison
+from steepest.experiment.report.gallery import Pictures, gallery
+from steepest.experiment.report.picture import LARGEST_SIDE
 
 CONFIG = {"data": {"name": "fake"}}
 

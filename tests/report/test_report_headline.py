@@ -7,8 +7,8 @@ from fake_runs import make_entry
 
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.record import LABELLED_MAPS
+from steepest.experiment.report.headline import completeness, headline, hidden_labels_read
 from steepest.experiment.statistics import summarise
-from steepest.report.headline import completeness, headline, hidden_labels_read
 
 BASE = np.array([0.50, 0.60, 0.70, 0.80])
 LIFT = np.array([0.0, 0.2, 0.2, 0.2])

@@ -10,13 +10,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from fake_runs import make_entry, write_comparison, write_run
 
+from steepest.experiment.report import numbers, read_comparison, summary_rows, write_report
+from steepest.experiment.report.diagnosis import classes_section
+from steepest.experiment.report.figures import draw_learning_curves, render
+from steepest.experiment.report.headline import headline
+from steepest.experiment.report.metric_words import class_words_of, words_of
+from steepest.experiment.report.results import _curve_numbers
 from steepest.experiment.statistics import summarise
-from steepest.report import numbers, read_comparison, summary_rows, write_report
-from steepest.report.diagnosis import classes_section
-from steepest.report.figures import draw_learning_curves, render
-from steepest.report.headline import headline
-from steepest.report.metric_words import class_words_of, words_of
-from steepest.report.results import _curve_numbers
 
 TASKS = ["classification", "segmentation", "multi-label"]
 NAMES = {

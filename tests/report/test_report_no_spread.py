@@ -8,8 +8,8 @@ import pytest
 from fake_runs import make_entry
 
 from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.report import results
 from steepest.experiment.statistics import Summary, summarise
-from steepest.report import results
 
 CURVES = {
     "random": ([0.50, 0.70, 0.93], [0.60, 0.75, 0.93]),

@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 import pytest
 from fake_runs import make_entry, write_comparison, write_run
 
-from steepest.journal import Journal
-from steepest.report import write_report
-from steepest.report.results import _corrected_note
+from steepest.core.journal import Journal
+from steepest.experiment.report import write_report
+from steepest.experiment.report.results import _corrected_note
 
 VOID = {"meta", "img", "br"}
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}

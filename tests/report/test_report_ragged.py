@@ -10,9 +10,9 @@ import pytest
 from fake_runs import write_comparison
 
 from steepest.errors import UnknownNameError
+from steepest.experiment.report import read_comparison, write_report
+from steepest.experiment.report.headline import completeness
 from steepest.experiment.statistics import summarise
-from steepest.report import read_comparison, write_report
-from steepest.report.headline import completeness
 
 FOUR = ("entropy-gradnorm", "margin", "random", "late")
 

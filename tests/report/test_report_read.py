@@ -5,9 +5,9 @@ import json
 import pytest
 from fake_runs import STRATEGIES, make_entry, write_comparison, write_run
 
+from steepest.core.journal import Journal
 from steepest.errors import JournalError, RunFolderError
-from steepest.journal import Journal
-from steepest.report import read_comparison
+from steepest.experiment.report import read_comparison
 
 
 def test_a_comparison_is_read_with_all_its_runs(tmp_path):

@@ -7,8 +7,8 @@ import pytest
 from fake_runs import STRATEGIES, write_comparison, write_run
 
 from steepest.errors import InputError, RunFolderError
+from steepest.experiment.report import read_comparison, summary_rows, write_report
 from steepest.experiment.statistics import summarise
-from steepest.report import read_comparison, summary_rows, write_report
 
 CSV_COLUMNS = {
     "classification": ["accuracy", "loss", "train_accuracy"],

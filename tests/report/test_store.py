@@ -12,9 +12,9 @@ from fake_runs import write_comparison, write_run
 
 from steepest.cli.main import main
 from steepest.errors import JournalError, RunFolderError
-from steepest.report import read_comparison, write_report
-from steepest.report import store as store_module
-from steepest.report.store import open_store, pack, stores_below
+from steepest.experiment.report import read_comparison, write_report
+from steepest.experiment.report import store as store_module
+from steepest.experiment.report.store import open_store, pack, stores_below
 
 
 def write_archive(path, files, *, kind=tarfile.REGTYPE):

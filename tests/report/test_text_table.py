@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from fake_runs import write_comparison
 
+from steepest.experiment.report import numbers, read_comparison, summary_rows, text_table
 from steepest.experiment.statistics import LabelsSaved, Spread, summarise
-from steepest.report import numbers, read_comparison, summary_rows, text_table
 
 
 def test_columns_line_up_with_numbers_to_the_right():

@@ -11,13 +11,13 @@ import pytest
 import torch
 from PIL import Image
 
-from steepest.datasets.base import load
-from steepest.datasets.cifar10 import MEAN, STD
+from steepest.core.tables import from_table
+from steepest.data.base import load
+from steepest.data.cifar10 import MEAN, STD
 from steepest.experiment import Config, Experiment
 from steepest.labelling.project import Project, statistics
 from steepest.models import build
-from steepest.models.weights import load_weights
-from steepest.tables import from_table
+from steepest.modules.weights import load_weights
 from steepest.training.evaluate import predict_logits
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "labelling" / "web"))

@@ -23,12 +23,12 @@ import torch
 from PIL import Image
 from torch import nn
 
-from steepest.download.retry import Patience
+from steepest.core.retry import Patience
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.label_studio.account import Account
 from steepest.labelling.label_studio.brush import encode_brush
 from steepest.labelling.label_studio.client import Client
-from steepest.models.weights import save_weights
+from steepest.modules.weights import save_weights
 from steepest.pool import State
 
 VARIABLE = "STEEPEST_LABEL_STUDIO"

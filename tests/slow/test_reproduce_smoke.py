@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from steepest.reproduce.artefact import all_artefacts
+from steepest.paper.artefact import all_artefacts
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError, UnknownNameError
-from steepest.gradnorm.inputs import count
+from steepest.modules.batches import count
 from steepest.strategies import create
 
 

@@ -9,9 +9,9 @@ import torch
 import steepest
 from steepest.errors import InputError, NonFiniteError
 from steepest.models import build
-from steepest.models.draws import dropout_draws
-from steepest.selection.joint_entropy import choose_jointly
+from steepest.modules.draws import dropout_draws
 from steepest.strategies import batchbald, create
+from steepest.strategies.algorithms.joint_entropy import choose_jointly
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
 

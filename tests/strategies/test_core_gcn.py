@@ -9,8 +9,8 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError
-from steepest.scoring.looking import Looking, looking_at
-from steepest.scoring.samples import as_samples
+from steepest.selecting.looking import Looking, looking_at
+from steepest.selecting.samples import as_samples
 from steepest.strategies import create
 
 LABELLED = tuple(range(0, 40, 4))

@@ -88,7 +88,7 @@ def test_exact_covers_at_least_as_well_as_greedy():
 
 
 def test_an_exact_search_that_was_cut_short_says_so(monkeypatch):
-    monkeypatch.setattr("steepest.selection.k_centre_exact._NODES", 0)
+    monkeypatch.setattr("steepest.strategies.algorithms.k_centre_exact._NODES", 0)
     with pytest.warns(SettingWarning, match="a better choice may exist: choose from fewer"):
         picks = choose(normal(40, 2, seed=5), 6, options={"method": "exact"})
     assert len(set(picks.ids)) == 6

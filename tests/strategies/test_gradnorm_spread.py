@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 import steepest
+from steepest.core.seeds import generator
 from steepest.errors import InputError, UnknownNameError
-from steepest.seeds import generator
-from steepest.selection.d2_sampling import d2_sample
-from steepest.selection.k_centre import k_centre
 from steepest.strategies import create
+from steepest.strategies.algorithms.d2_sampling import d2_sample
+from steepest.strategies.algorithms.k_centre import k_centre
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
 
@@ -80,7 +80,7 @@ def test_draws_are_those_of_d2_sampling(model):
 
 
 def _order_of_choosing(count, seed):
-    from steepest.seeds import keyed_uniform
+    from steepest.core.seeds import keyed_uniform
 
     return np.argsort(keyed_uniform(seed, "order of choosing", range(count))[:, 0], kind="stable")
 

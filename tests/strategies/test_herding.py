@@ -141,7 +141,7 @@ def test_the_temperature_comes_from_the_labels(model):
 
 
 def _order(count, seed):
-    from steepest.seeds import keyed_uniform
+    from steepest.core.seeds import keyed_uniform
 
     return np.argsort(keyed_uniform(seed, "order of choosing", range(count))[:, 0], kind="stable")
 

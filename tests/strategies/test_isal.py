@@ -14,9 +14,9 @@ from torch.nn import functional as F
 import steepest
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.influence import hold_out
-from steepest.scoring.looking import Looking, looking_at
-from steepest.scoring.samples import as_samples
-from steepest.scoring.select import choose_from
+from steepest.selecting.looking import Looking, looking_at
+from steepest.selecting.samples import as_samples
+from steepest.selecting.select import choose_from
 from steepest.strategies import Support, create
 from steepest.strategies.isal import Isal, Solver
 from steepest.tasks import MultiLabel, Segmentation

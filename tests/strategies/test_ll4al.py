@@ -9,12 +9,12 @@ from model_state import same, snapshot
 from torch import nn
 
 import steepest
-from steepest.companions.loss_head import LossHead, make_loss_head
+from steepest.core.seeds import generator
 from steepest.errors import InputError, ModelError
 from steepest.models import build
-from steepest.models.features import extract_features
-from steepest.seeds import generator
+from steepest.modules.features import extract_features
 from steepest.strategies import Needs, Support, create
+from steepest.strategies.networks.loss_head import LossHead, make_loss_head
 from steepest.tasks import Segmentation
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")

@@ -13,7 +13,7 @@ from torch import nn
 import steepest
 from steepest.errors import InputError, ModelError, NonFiniteError
 from steepest.models import build
-from steepest.models.draws import dropout_draws
+from steepest.modules.draws import dropout_draws
 from steepest.strategies import create
 from steepest.strategies.disagreement import TIE, Tally, disagreement
 

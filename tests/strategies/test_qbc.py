@@ -13,9 +13,9 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError, ModelError
-from steepest.selection import top_k
-from steepest.selection.knapsack import choose_within_budget
 from steepest.strategies import Support, create
+from steepest.strategies.algorithms import top_k
+from steepest.strategies.algorithms.knapsack import choose_within_budget
 from steepest.strategies.disagreement import TIE
 from steepest.tasks.multi_label import MultiLabel
 

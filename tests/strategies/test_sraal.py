@@ -9,13 +9,13 @@ from model_state import same, snapshot
 from torch import nn
 
 import steepest
-from steepest.companions.object_uncertainty import object_uncertainty
+from steepest.core.seeds import generator
 from steepest.errors import InputError
 from steepest.models import build
-from steepest.scoring.looking import Looking, looking_at
-from steepest.scoring.samples import as_samples
-from steepest.seeds import generator
+from steepest.selecting.looking import Looking, looking_at
+from steepest.selecting.samples import as_samples
 from steepest.strategies import Support, create, sraal
+from steepest.strategies.networks.object_uncertainty import object_uncertainty
 from steepest.tasks import Segmentation
 
 pytestmark = pytest.mark.filterwarnings(

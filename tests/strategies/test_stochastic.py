@@ -13,10 +13,10 @@ from torch import nn
 import steepest
 from steepest.errors import InputError, UnknownNameError
 from steepest.models import build
-from steepest.scoring.looking import Looking, looking_at
-from steepest.scoring.samples import as_samples
-from steepest.selection.stochastic import perturb
+from steepest.selecting.looking import Looking, looking_at
+from steepest.selecting.samples import as_samples
 from steepest.strategies import Needs, Scorer, create, names, strategy
+from steepest.strategies.algorithms.stochastic import perturb
 from steepest.strategies.base import STRATEGIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
@@ -121,7 +121,7 @@ def test_no_gradient_is_measured_for_a_score_by_logits(model, pool, monkeypatch)
     def never(*args, **more):
         raise AssertionError
 
-    monkeypatch.setattr("steepest.scoring.looking.Engine", never)
+    monkeypatch.setattr("steepest.selecting.looking.Engine", never)
     assert len(choose(model, pool, 2, of="entropy")) == 2
 
 

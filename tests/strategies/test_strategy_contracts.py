@@ -11,11 +11,11 @@ from contract import LABELLED, QUICK, SAMPLES, make_model, make_pool, make_suppo
 from model_state import same, snapshot
 
 import steepest
+from steepest.core.tables import to_table
 from steepest.errors import InputError, SteepestError, UnknownNameError
 from steepest.strategies import Needs, Scorer, Strategy, Support, create, names
 from steepest.strategies.base import STRATEGIES
 from steepest.strategies.batch import Batch
-from steepest.tables import to_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning"),

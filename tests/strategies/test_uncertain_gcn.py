@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 import steepest
+from steepest.core.progress import SilentProgress
+from steepest.core.seeds import keyed_uniform
 from steepest.errors import InputError
-from steepest.progress import SilentProgress
-from steepest.scoring.looking import Looking, looking_at
-from steepest.scoring.samples import as_samples
-from steepest.seeds import keyed_uniform
-from steepest.selection.graph_network import Fitting, fit_graph_network
+from steepest.selecting.looking import Looking, looking_at
+from steepest.selecting.samples import as_samples
 from steepest.strategies import Support, create
+from steepest.strategies.algorithms.graph_network import Fitting, fit_graph_network
 
 LABELLED = tuple(range(0, 40, 4))
 

@@ -9,11 +9,11 @@ from model_state import same, snapshot
 from torch import nn
 
 import steepest
+from steepest.core.seeds import generator
 from steepest.errors import InputError, NonFiniteError, SettingWarning
 from steepest.models import build
-from steepest.scoring.looking import Looking, looking_at
-from steepest.scoring.samples import as_samples
-from steepest.seeds import generator
+from steepest.selecting.looking import Looking, looking_at
+from steepest.selecting.samples import as_samples
 from steepest.strategies import Support, create
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from steepest.errors import InputError
-from steepest.gradnorm.losses import entropy
+from steepest.modules.losses import entropy
 from steepest.tasks import IGNORED, TASKS, Segmentation
 
 

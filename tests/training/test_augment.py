@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steepest.seeds import generator
+from steepest.core.seeds import generator
 from steepest.training import AUGMENTATIONS, CropFlip, normalise
 
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import nn
 
+from steepest.core.progress import SilentProgress
+from steepest.core.seeds import generator
+from steepest.core.tensor_file import read_tensors
 from steepest.errors import DataError, SlowPathWarning
 from steepest.models import build
-from steepest.models.fingerprint import fingerprint
-from steepest.progress import SilentProgress
-from steepest.seeds import generator
+from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Classification
-from steepest.tensor_file import read_tensors
 from steepest.training import Checkpoint, Recipe, fit
 
 CPU = torch.device("cpu")

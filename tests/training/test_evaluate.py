@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from steepest.core.seeds import generator
 from steepest.errors import InputError, NonFiniteError
-from steepest.models import build, fingerprint
-from steepest.seeds import generator
+from steepest.models import build
+from steepest.modules.fingerprint import fingerprint
 from steepest.training import normalise, predict_logits
 from steepest.training.evaluate import samples_at_once
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from steepest.companions.loss_head import make_loss_head
+from steepest.core.progress import SilentProgress
+from steepest.core.seeds import generator
 from steepest.errors import NonFiniteError
-from steepest.models import build, fingerprint
-from steepest.progress import SilentProgress
-from steepest.seeds import generator
+from steepest.models import build
+from steepest.modules.fingerprint import fingerprint
+from steepest.strategies.networks.loss_head import make_loss_head
 from steepest.tasks import Classification
 from steepest.training import Checkpoint, Recipe, fit
 from steepest.training.extra import Extra
@@ -96,7 +97,7 @@ def test_a_detached_head_leaves_the_model_as_it_would_be_without(optimizer):
 
 
 def test_the_gradient_of_the_model_is_the_plain_one_once_the_maps_are_detached():
-    from steepest.models.features import extract_features
+    from steepest.modules.features import extract_features
 
     model = small().train()
     extra = head(model, 1)

@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from steepest.datasets import load
+from steepest.core.progress import SilentProgress
+from steepest.core.seeds import generator
+from steepest.data import load
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
-from steepest.models import build, fingerprint
-from steepest.progress import SilentProgress
-from steepest.seeds import generator
+from steepest.models import build
+from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Classification
 from steepest.training import AUGMENTATIONS, Recipe, fit, predict_logits
 from steepest.training.batches import LabelledImages, split_order

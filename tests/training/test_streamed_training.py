@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from steepest.datasets import Streamed
+from steepest.core.progress import SilentProgress
+from steepest.core.seeds import generator
+from steepest.data import Streamed
 from steepest.errors import DataError, InputError
 from steepest.models import build
-from steepest.models.fingerprint import fingerprint
-from steepest.progress import SilentProgress
-from steepest.seeds import generator
+from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import IGNORED, Classification, Segmentation
 from steepest.training import AUGMENTATIONS, Recipe, evaluate, fit
 from steepest.training.batches import LabelledImages

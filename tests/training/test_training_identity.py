@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from steepest.datasets import Streamed
+from steepest.core.progress import SilentProgress
+from steepest.core.seeds import generator
+from steepest.data import Streamed
 from steepest.models import build
-from steepest.models.fingerprint import fingerprint
-from steepest.progress import SilentProgress
-from steepest.seeds import generator
+from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Classification
 from steepest.training import AUGMENTATIONS, Checkpoint, Recipe, fit, identity
 from steepest.training.batches import LabelledImages

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from steepest.bench.clock import Clock
 from steepest.gradnorm import Precision
-from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import entropy
+from steepest.modules.batches import logits_of
+from steepest.modules.losses import entropy
 
 
 @dataclass(frozen=True)

@@ -108,8 +108,8 @@ def _signal_name(number: int) -> str:
 def main(folder: Path) -> None:
     """Do the job that lies in a folder."""
     from steepest.bench.scoring import score_pool
+    from steepest.core.progress import SilentProgress
     from steepest.models import build
-    from steepest.progress import SilentProgress
 
     job = Job(**json.loads((folder / "job.json").read_text(encoding="utf-8")))
     torch.set_num_threads(job.threads)

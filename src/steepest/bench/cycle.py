@@ -10,14 +10,14 @@ from steepest.bench.cycle_result import CycleMeasurement, CycleResult
 from steepest.bench.machine import describe_machine
 from steepest.bench.notes import STOPPED, brief
 from steepest.bench.storage import SCHEMA
-from steepest.devices import choose_device
+from steepest.core.devices import choose_device
+from steepest.core.progress import Progress
 from steepest.errors import ConfigError, InputError, RunFolderError, SteepestError
 from steepest.experiment.config import Config
 from steepest.experiment.loop import Experiment
 from steepest.experiment.parts import load_data
 from steepest.experiment.record import Record
 from steepest.experiment.variants import Variant
-from steepest.progress import Progress
 
 _MIB = 2**20
 

@@ -18,10 +18,10 @@ from steepest.bench.notes import brief, brief_with_kind
 from steepest.bench.storage import SCHEMA
 from steepest.bench.trial import Trial, with_ratios
 from steepest.bench.workloads import Workload, find_workload
+from steepest.core.memory import is_out_of_memory
+from steepest.core.progress import Progress
 from steepest.errors import InputError
 from steepest.gradnorm import Precision
-from steepest.memory import is_out_of_memory
-from steepest.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
 from steepest.bench.table import Table, name_place, say_status, show_number
-from steepest.report.text_table import text_table
+from steepest.experiment.report.text_table import text_table
 
 _HEADER = (
     "contender",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from steepest.memory import free_bytes, peak_bytes
+from steepest.core.memory import free_bytes, peak_bytes
 
 _SHARE = 0.9
 

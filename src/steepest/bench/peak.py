@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from steepest.bench.clock import Clock
-from steepest.gradnorm.inputs import logits_of
+from steepest.modules.batches import logits_of
 
 _SIDE_ON_GPU = 8192
 _SIDE_ON_CPU = 768

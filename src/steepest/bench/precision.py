@@ -19,12 +19,12 @@ from steepest.bench.ranking import compare_scores, relative_errors
 from steepest.bench.scoring import score_pool
 from steepest.bench.storage import SCHEMA
 from steepest.bench.trained import Trained, train_and_draw
-from steepest.datasets import load
+from steepest.core.progress import Progress
+from steepest.data import load
 from steepest.errors import InputError
 from steepest.experiment.config import Config, load_config
 from steepest.gradnorm import Norm, Precision, reference_norms
-from steepest.progress import Progress
-from steepest.selection.ranking import Values
+from steepest.strategies.algorithms.ranking import Values
 
 LARGEST_POOL = 25_000
 """Samples that are scored unless told otherwise, where there are as many."""

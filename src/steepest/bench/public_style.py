@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.bench.memory import check_room
-from steepest.seeds import generator
+from steepest.core.seeds import generator
 
 _FLOAT = 4
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steepest.seeds import SampleId
-from steepest.selection import rank_correlation, top_k
-from steepest.selection.ranking import Values
+from steepest.core.seeds import SampleId
+from steepest.strategies.algorithms import rank_correlation, top_k
+from steepest.strategies.algorithms.ranking import Values
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from steepest.core.progress import Progress
 from steepest.gradnorm import GradientNorms, Norm, Precision
-from steepest.progress import Progress
 
 _BATCH = {"cpu": 64, "cuda": 512}
 

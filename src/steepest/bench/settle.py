@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from steepest.seeds import generator
+from steepest.core.seeds import generator
 
 
 def settle(model: nn.Module, inputs: Tensor, seed: int) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from steepest.core.files import write_atomically
+from steepest.core.tables import from_table, to_table
 from steepest.errors import InputError
-from steepest.files import write_atomically
-from steepest.tables import from_table, to_table
 
 SCHEMA = 1
 

@@ -21,8 +21,8 @@ from steepest.bench.public_style import LEFT_OUT, STRAIGHTFORWARD
 from steepest.bench.skactiveml_choice import DIFFERENT, SKACTIVEML
 from steepest.bench.storage import SCHEMA
 from steepest.bench.strategies_result import Kind, StrategiesResult, StrategyMeasurement
+from steepest.core.progress import Progress
 from steepest.errors import InputError
-from steepest.progress import Progress
 from steepest.strategies import names
 
 QUICK: Mapping[str, Mapping[str, Any]] = {

@@ -18,14 +18,14 @@ from steepest.bench.feature_pool import make_head, make_pool
 from steepest.bench.notes import brief
 from steepest.bench.public_style import STRAIGHTFORWARD
 from steepest.bench.skactiveml_choice import choose_by_skactiveml, load_package
-from steepest.devices import choose_device
+from steepest.core.devices import choose_device
+from steepest.core.measure import Measurement, measured
+from steepest.core.memory import is_out_of_memory
+from steepest.core.progress import SilentProgress
 from steepest.errors import SteepestError
-from steepest.measure import Measurement, measured
-from steepest.memory import is_out_of_memory
-from steepest.progress import SilentProgress
-from steepest.scoring.looking import Looking
-from steepest.scoring.samples import as_samples
-from steepest.scoring.select import choose_from
+from steepest.selecting.looking import Looking
+from steepest.selecting.samples import as_samples
+from steepest.selecting.select import choose_from
 from steepest.strategies import Strategy, Support, create
 
 _MIB = 2**20

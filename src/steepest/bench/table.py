@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steepest.bench.storage import Stored
-from steepest.report.text_table import text_table
+from steepest.experiment.report.text_table import text_table
 
 NONE = "–"
 

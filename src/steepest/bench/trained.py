@@ -8,16 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from steepest.datasets import ImageSet
-from steepest.datasets.limit import take
+from steepest.core.progress import Progress
+from steepest.core.seeds import derive, random_subset
+from steepest.data import ImageSet
+from steepest.data.limit import take
 from steepest.errors import InputError
 from steepest.experiment.config import Config
 from steepest.experiment.parts import make_task
 from steepest.experiment.protocol import initial_ids
 from steepest.experiment.start import fresh_model
-from steepest.progress import Progress
-from steepest.seeds import derive
-from steepest.selection import random_subset
 from steepest.tasks.base import Metric
 from steepest.training import evaluate, fit
 from steepest.training.augment import normalise

@@ -17,8 +17,8 @@ from steepest.bench.storage import SCHEMA
 from steepest.bench.training_loops import MEAN, STEPS, TakeStep, Workload, loader_loop, our_loop
 from steepest.bench.training_result import TrainingMeasurement, TrainingResult
 from steepest.bench.training_runs import measure_runs
+from steepest.core.progress import Progress
 from steepest.errors import InputError
-from steepest.progress import Progress
 from steepest.training.scope import own_randomness
 from steepest.training.sharing import shared_gpu
 

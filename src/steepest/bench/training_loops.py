@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
+from steepest.core.seeds import generator
 from steepest.models import build
-from steepest.seeds import generator
 from steepest.tasks import Classification
 from steepest.training.augment import AUGMENTATIONS
 from steepest.training.batches import LabelledImages

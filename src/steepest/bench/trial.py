@@ -15,7 +15,7 @@ from steepest.bench.contenders.base import UNIT, Prepare, Step
 from steepest.bench.gradnorm_result import Measurement, Status
 from steepest.bench.memory import PeakGauge
 from steepest.bench.notes import STOPPED, brief, brief_with_kind, not_installed
-from steepest.memory import is_out_of_memory
+from steepest.core.memory import is_out_of_memory
 
 _MIB = 2**20
 

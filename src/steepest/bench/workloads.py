@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from steepest.bench.settle import settle
+from steepest.core.seeds import generator
 from steepest.errors import UnknownNameError
 from steepest.models import build
-from steepest.seeds import generator
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     from steepest.bench.contenders.base import COMPILED, STANDARD
     from steepest.bench.gradnorm import Settings
     from steepest.bench.workloads import WORKLOADS
-    from steepest.devices import choose_device
+    from steepest.core.devices import choose_device
 
     smoke = _SMOKE if arguments.smoke else _Size()
     device = choose_device(arguments.device)

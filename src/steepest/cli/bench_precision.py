@@ -61,8 +61,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     from steepest.bench.precision import LARGEST_POOL, Settings
-    from steepest.datasets.base import data_root
-    from steepest.devices import choose_device
+    from steepest.core.devices import choose_device
+    from steepest.data.base import data_root
 
     device = choose_device(arguments.device)
     with_data = device.type == "cuda" and data_root() is not None

@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from steepest.cli.arguments import add_quiet
 from steepest.cli.interrupts import INTERRUPTED
+from steepest.core.progress import Progress
 from steepest.errors import InputError
-from steepest.progress import Progress
 
 
 class Saved(Protocol):
@@ -78,8 +78,8 @@ def run_bench(
     Returns:
         The exit code: 0, or 130 after Ctrl-C.
     """
-    from steepest.files import check_writable
-    from steepest.progress import show_progress
+    from steepest.core.files import check_writable
+    from steepest.core.progress import show_progress
 
     out: Path | None = arguments.out
     if out is not None:

@@ -63,7 +63,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     import torch
 
     from steepest.bench.strategies import Settings
-    from steepest.devices import choose_device
+    from steepest.core.devices import choose_device
     from steepest.strategies.base import STRATEGIES
 
     smoke: bool = arguments.smoke

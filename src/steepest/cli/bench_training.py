@@ -78,7 +78,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
     from steepest.bench.training import Settings
     from steepest.bench.training_loops import Workload
-    from steepest.devices import choose_device, usable_cores
+    from steepest.core.devices import choose_device, usable_cores
     from steepest.models.base import MODELS
 
     smoke: bool = arguments.smoke

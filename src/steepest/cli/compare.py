@@ -26,12 +26,12 @@ from steepest.cli.arguments import (
 from steepest.cli.one_line import on_one_line
 from steepest.cli.outcome import show_outcome
 from steepest.cli.plan import show_groups, show_runs
+from steepest.core.progress import show_progress
 from steepest.errors import FailedRunsError, UnknownNameError
 from steepest.experiment.compare import run_missing
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.metric_choice import check_metric
 from steepest.experiment.plan import Plan, read_plan
-from steepest.progress import show_progress
 
 _SEEDS = "5"
 

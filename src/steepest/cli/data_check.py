@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from steepest.cli.arguments import add_quiet, pairs
-from steepest.counted import counted
-from steepest.datasets.base import ImageSet, data_root, load
-from steepest.datasets.catalogue import CATALOGUE
-from steepest.datasets.holding import find_layout
-from steepest.datasets.sealed import fits
-from steepest.datasets.streamed import Streamed
+from steepest.core.counted import counted
+from steepest.core.progress import Progress, Step, show_progress
+from steepest.data.base import ImageSet, data_root, load
+from steepest.data.catalogue import CATALOGUE
+from steepest.data.holding import find_layout
+from steepest.data.sealed import fits
+from steepest.data.streamed import Streamed
 from steepest.errors import DataError
-from steepest.progress import Progress, Step, show_progress
 
 NAME = "check"
 HELP = "read a data set and say whether it is whole"

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 from steepest.cli.arguments import add_quiet
-from steepest.datasets.base import DATA_VARIABLE, data_root, names
-from steepest.datasets.catalogue import CATALOGUE, find_holding
-from steepest.datasets.holding import Holding
-from steepest.download import Effort, Obtained, Patience, obtain
+from steepest.core.files import expand_home
+from steepest.core.progress import show_progress
+from steepest.data.base import DATA_VARIABLE, data_root, names
+from steepest.data.catalogue import CATALOGUE, find_holding
+from steepest.data.download import Effort, Obtained, Patience, obtain
+from steepest.data.holding import Holding
 from steepest.errors import InputError
-from steepest.files import expand_home
-from steepest.progress import show_progress
 
 NAME = "get"
 HELP = "download a data set, or bring it in from a disk"

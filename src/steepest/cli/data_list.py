@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from steepest.datasets.base import DATA_VARIABLE, data_root, names
-from steepest.datasets.catalogue import CATALOGUE
-from steepest.datasets.holding import Holding, Layout, Source, find_layout
-from steepest.report.text_table import text_table
+from steepest.data.base import DATA_VARIABLE, data_root, names
+from steepest.data.catalogue import CATALOGUE
+from steepest.data.holding import Holding, Layout, Source, find_layout
+from steepest.experiment.report.text_table import text_table
 
 NAME = "list"
 HELP = "list the data sets and where they are"

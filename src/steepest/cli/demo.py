@@ -7,8 +7,8 @@ import sys
 
 from steepest.cli.arguments import add_out, add_quiet
 from steepest.cli.outcome import show_outcome
+from steepest.core.progress import show_progress
 from steepest.experiment import compare, load_config
-from steepest.progress import show_progress
 
 STRATEGIES = ("entropy-gradnorm", "margin", "random")
 SEEDS = (0, 1, 2)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from steepest.cli.arguments import pairs
 from steepest.cli.one_line import on_one_line
-from steepest.counted import counted
+from steepest.core.counted import counted
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
@@ -199,11 +199,11 @@ def _warn_of_strangers(host: str) -> None:
 
 def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     """Return the settings of the project, changed as the arguments say."""
+    from steepest.core.tables import from_table, to_table
     from steepest.labelling.project.settings import Settings, load_settings, merge_settings
     from steepest.labelling.project.store import FILE_NAME, Store
     from steepest.labelling.project.trust import refuse_code, refuse_links
-    from steepest.models.checkpoint import WEIGHT_SUFFIXES
-    from steepest.tables import from_table, to_table
+    from steepest.modules.checkpoint import WEIGHT_SUFFIXES
 
     given: dict[str, Any] = pairs(arguments.settings)
     for field in fields(Settings):

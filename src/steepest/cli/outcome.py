@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from steepest.experiment.metric_choice import by_metric
+from steepest.experiment.report import write_report
+from steepest.experiment.report.headline import headline, hidden_labels_read
+from steepest.experiment.report.read import read_comparison
+from steepest.experiment.report.tables import summary_rows
+from steepest.experiment.report.text_table import text_table
 from steepest.experiment.statistics import summarise
-from steepest.report import write_report
-from steepest.report.headline import headline, hidden_labels_read
-from steepest.report.read import read_comparison
-from steepest.report.tables import summary_rows
-from steepest.report.text_table import text_table
 
 
 def show_outcome(

@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from steepest.counted import counted
-    from steepest.report.store import open_store, pack
+    from steepest.core.counted import counted
+    from steepest.experiment.report.store import open_store, pack
 
     file = pack(arguments.folder, arguments.out)
     runs = open_store(file).runs()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steepest.cli.outcome import show_outcome
-from steepest.counted import counted
+from steepest.core.counted import counted
 from steepest.experiment.comparing import Comparing, Run, all_runs
-from steepest.report.read import read_comparison
-from steepest.report.text_table import text_table
+from steepest.experiment.report.read import read_comparison
+from steepest.experiment.report.text_table import text_table
 
 
 def show_runs(comparisons: Sequence[Comparing], *, named: bool) -> None:

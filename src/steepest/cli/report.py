@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from steepest.report import write_report
+    from steepest.experiment.report import write_report
 
     files = write_report(
         arguments.folder, arguments.out, baseline=arguments.baseline, metric=arguments.metric

@@ -18,20 +18,20 @@ from steepest.cli.arguments import (
     names_of,
     seeds_of,
 )
-from steepest.counted import counted
+from steepest.core.counted import counted
+from steepest.core.progress import show_progress
 from steepest.errors import InputError
-from steepest.progress import show_progress
-from steepest.report.text_table import text_table
+from steepest.experiment.report.text_table import text_table
 
 if TYPE_CHECKING:
-    from steepest.reproduce.artefact import Artefact
-    from steepest.reproduce.making import Wanted
-    from steepest.reproduce.workspace import Workspace
+    from steepest.paper.artefact import Artefact
+    from steepest.paper.making import Wanted
+    from steepest.paper.workspace import Workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    from steepest.reproduce.level import FREE
+    from steepest.paper.level import FREE
 
     parser.add_argument(
         "artefacts", nargs="*", metavar="ARTEFACT", help="such as table-3, or all; see --list"
@@ -100,11 +100,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    from steepest.paper.level import load_level
+    from steepest.paper.making import wanted_runs
+    from steepest.paper.produce import choose, page_of, produce
+    from steepest.paper.workspace import Workspace
     from steepest.pool import FileLock
-    from steepest.reproduce.level import load_level
-    from steepest.reproduce.making import wanted_runs
-    from steepest.reproduce.produce import choose, page_of, produce
-    from steepest.reproduce.workspace import Workspace
 
     artefacts = choose(_names(arguments))
     if arguments.out is None and not arguments.only_list:
@@ -119,7 +119,7 @@ def execute(arguments: argparse.Namespace) -> int:
         only=_only(arguments.strategies, artefacts),
     )
     if arguments.only_list:
-        from steepest.reproduce.listing import list_artefacts
+        from steepest.paper.listing import list_artefacts
 
         print(list_artefacts(work, artefacts))
         return 0

@@ -16,10 +16,10 @@ from steepest.cli.arguments import (
     config_of,
     deadline_of,
 )
+from steepest.core.progress import show_progress
 from steepest.experiment import Experiment
-from steepest.progress import show_progress
-from steepest.report.metric_words import words_of
-from steepest.report.text_table import text_table
+from steepest.experiment.report.metric_words import words_of
+from steepest.experiment.report.text_table import text_table
 from steepest.tasks import TASKS
 
 

@@ -27,17 +27,17 @@ from steepest.cli.select_shards import (
     score_shard,
 )
 from steepest.cli.select_support import add_support_arguments, read_labelled, read_support
+from steepest.core.files import check_writable
+from steepest.core.own_code import own_failures_told
 from steepest.errors import InputError
-from steepest.files import check_writable
-from steepest.gradnorm.precision import Precision
 from steepest.labelling.exchange.export import SUFFIXES as EXPORTED
 from steepest.labelling.exchange.export import check_export
 from steepest.labelling.exchange.rounds import Round
-from steepest.own_code import own_failures_told
+from steepest.modules.precision import Precision
 from steepest.pool import Pool
-from steepest.scoring import Selection, select
-from steepest.scoring.samples import as_samples
-from steepest.scoring.selection_file import SUFFIXES, sidecar_of
+from steepest.selecting import Selection, select
+from steepest.selecting.samples import as_samples
+from steepest.selecting.selection_file import SUFFIXES, sidecar_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,9 +98,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from steepest.devices import choose_device
-    from steepest.models.weights import load_weights
-    from steepest.scoring.looking import as_strategy
+    from steepest.core.devices import choose_device
+    from steepest.modules.weights import load_weights
+    from steepest.selecting.looking import as_strategy
     from steepest.strategies import Needs
 
     _check_out(arguments)

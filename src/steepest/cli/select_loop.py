@@ -15,9 +15,9 @@ import numpy as np
 from torch import nn
 
 from steepest.cli.select_pool import is_own
-from steepest.counted import counted
+from steepest.core.counted import counted
+from steepest.core.files import write_atomically
 from steepest.errors import InputError
-from steepest.files import write_atomically
 from steepest.labelling.exchange.array_identity import identify_array
 from steepest.labelling.exchange.export import CONFIG, check_empty, check_taken_in, export_text
 from steepest.labelling.exchange.folder import LoopFolder, Settings, read_names, read_settings
@@ -27,8 +27,8 @@ from steepest.labelling.exchange.rounds import Numbered
 from steepest.labelling.exchange.vocabulary import CLASSIFICATION, Vocabulary
 from steepest.labelling.exchange.waiting import put_together
 from steepest.pool import Pool
-from steepest.scoring import Selection
-from steepest.scoring.samples import PoolLike, as_samples
+from steepest.selecting import Selection
+from steepest.selecting.samples import PoolLike, as_samples
 
 Choose = Callable[[Pool, int], Selection]
 """Chooses so many samples, given the pool of a loop."""
@@ -219,7 +219,7 @@ def _names(arguments: argparse.Namespace, known: Settings | None) -> tuple[str, 
 
 def _request(arguments: argparse.Namespace, model: nn.Module) -> dict[str, Any]:
     """Return what decides about the picks besides the pool's state."""
-    from steepest.models.fingerprint import fingerprint
+    from steepest.modules.fingerprint import fingerprint
 
     about_strategy = ("k", "strategy", "option", "subset", "seed", "task", "precision")
     about_images = ("size", "channels", "mean", "std")

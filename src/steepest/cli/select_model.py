@@ -97,7 +97,7 @@ def make_task(arguments: argparse.Namespace) -> Task | str | None:
     if arguments.task is None or arguments.classes is None:
         name: str | None = arguments.task
         return name
-    from steepest.tables import from_table
+    from steepest.core.tables import from_table
     from steepest.tasks import TASKS
 
     kind = TASKS.get(arguments.task)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steepest.errors import InputError, SettingWarning
-from steepest.scoring.samples import PoolLike
+from steepest.selecting.samples import PoolLike
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -77,7 +77,7 @@ def is_own(pool: Path) -> bool:
 
 def _make_own(name: str) -> PoolLike:
     """Import the user's own data set, or call what makes it."""
-    from steepest.own_code import current_directory_importable, import_own, own_failures_told
+    from steepest.core.own_code import current_directory_importable, import_own, own_failures_told
 
     found: Any = import_own("pool", name, "package.module:name")
     if found is None:
@@ -118,7 +118,7 @@ def _open_array(path: Path) -> npt.NDArray[Any]:
 
 
 def _open_folder(arguments: argparse.Namespace) -> PoolLike:
-    from steepest.datasets.folder import ImageFolder
+    from steepest.data.folder import ImageFolder
 
     mean, std = arguments.mean, arguments.std
     if (mean is None) != (std is None):

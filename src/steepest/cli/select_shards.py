@@ -9,15 +9,15 @@ from typing import Any
 
 from torch import nn
 
-from steepest.counted import counted
+from steepest.core.counted import counted
 from steepest.errors import InputError
-from steepest.models.fingerprint import fingerprint
-from steepest.scoring import Scores, Selection, score
-from steepest.scoring.conditions import pool_fingerprint
-from steepest.scoring.looking import Looking, find_candidates
-from steepest.scoring.samples import PoolLike, as_samples
-from steepest.scoring.score_file import check_suffix
-from steepest.scoring.shards import Shard
+from steepest.modules.fingerprint import fingerprint
+from steepest.selecting import Scores, Selection, score
+from steepest.selecting.conditions import pool_fingerprint
+from steepest.selecting.looking import Looking, find_candidates
+from steepest.selecting.samples import PoolLike, as_samples
+from steepest.selecting.score_file import check_suffix
+from steepest.selecting.shards import Shard
 from steepest.strategies import Strategy
 
 

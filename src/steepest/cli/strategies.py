@@ -9,9 +9,9 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from steepest.report.text_table import text_table
+from steepest.core.tables import to_table
+from steepest.experiment.report.text_table import text_table
 from steepest.strategies.base import STRATEGIES, Needs, Scorer, Strategy, create
-from steepest.tables import to_table
 
 _WIDTH = 100
 _SECTION = re.compile(r"^(?:Attributes|Args):\n", flags=re.MULTILINE)

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from steepest.devices import choose_device
+from steepest.core.devices import choose_device
 from steepest.errors import ConfigError
 
 GOING_ON = ("name", "loop.keep_weights", "data.options.workers", "training.cuda_graph")

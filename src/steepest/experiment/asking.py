@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from steepest.counted import counted
+from steepest.core.counted import counted
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.labelling import Labeller
 from steepest.labelling.apply import apply
 from steepest.loop.told import ask_for
 from steepest.pool import Pool, State
 from steepest.pool.values import plain_labels
-from steepest.seeds import SampleId
 
 if TYPE_CHECKING:
     from steepest.experiment.loop import Experiment

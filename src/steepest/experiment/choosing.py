@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steepest.counted import counted
-from steepest.datasets.sealed import readings_recorded
+from steepest.core.counted import counted
+from steepest.core.journal import read_journal
+from steepest.core.seeds import SampleId
+from steepest.data.sealed import readings_recorded
 from steepest.errors import RunFolderError
 from steepest.experiment.company import Company
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.record import Cost, Record, Wish, added, cost_of
-from steepest.journal import read_journal
 from steepest.pool import Pool
-from steepest.scoring.select import Outcome
-from steepest.seeds import SampleId
+from steepest.selecting.select import Outcome
 from steepest.strategies import Needs
 from steepest.strategies.base import Strategy
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
+from steepest.core.seeds import SampleId
 from steepest.experiment.outcomes import Comparison, Run
-from steepest.seeds import SampleId
 
 Shares = tuple[tuple[float | None, ...], ...]
 _Chosen = frozenset[SampleId]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from steepest.core.measure import measured
+from steepest.core.seeds import SampleId, derive
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.protocol import Member, extra_seed
 from steepest.experiment.record import Cost
 from steepest.experiment.start import starting_model
-from steepest.measure import measured
-from steepest.models.fingerprint import fingerprint
+from steepest.modules.fingerprint import fingerprint
 from steepest.pool import Pool
-from steepest.seeds import SampleId, derive
 from steepest.strategies import Needs, Support
 from steepest.training import Extra
 from steepest.training.augment import normalise

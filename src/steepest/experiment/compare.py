@@ -19,7 +19,11 @@ from ctypes import c_byte
 from pathlib import Path
 from typing import Any
 
-from steepest.devices import choose_device, usable_cores
+from steepest.core.devices import choose_device, usable_cores
+from steepest.core.lock import InUseError
+from steepest.core.main_module import main_can_be_imported, main_hidden
+from steepest.core.progress import Progress, SilentProgress
+from steepest.core.tables import from_table
 from steepest.errors import FailedRunsError, InputError, SteepestError, SteepestWarning
 from steepest.experiment.comparing import Comparing, Run, all_runs
 from steepest.experiment.config import Config
@@ -30,11 +34,7 @@ from steepest.experiment.parts import load_data
 from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.variants import Variant
 from steepest.experiment.worker_process import end_with_parent
-from steepest.main_module import main_can_be_imported, main_hidden
-from steepest.pool.lock import InUseError
-from steepest.progress import Progress, SilentProgress
 from steepest.strategies import create
-from steepest.tables import from_table
 from steepest.training.sharing import shared_gpu
 
 _POLL_SECONDS = 0.5

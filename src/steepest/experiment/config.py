@@ -9,12 +9,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from steepest.datasets.base import check_options
+from steepest.core.parsing import parse_toml
+from steepest.core.tables import from_table, to_table
+from steepest.data.base import check_options
 from steepest.errors import ConfigError, SteepestError, UnknownNameError
 from steepest.models.base import check_options as check_model_options
-from steepest.parsing import parse_toml
 from steepest.strategies import create
-from steepest.tables import from_table, to_table
 from steepest.tasks.base import TASKS
 from steepest.training.recipe import Recipe
 

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from steepest.devices import choose_device
+from steepest.core.devices import choose_device
+from steepest.core.files import SCRATCH_PREFIX, write_atomically
+from steepest.core.lock import FileLock, InUseError
+from steepest.core.parsing import parse_json
 from steepest.errors import RunFolderError
 from steepest.experiment.alike import to_go_on
 from steepest.experiment.config import Config, completed
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.folder import first_difference
 from steepest.experiment.variants import Variant, variant_tables
-from steepest.files import SCRATCH_PREFIX, write_atomically
-from steepest.parsing import parse_json
-from steepest.pool.lock import FileLock, InUseError
 
 _FILE = "comparison.json"
 _PATIENCE_SECONDS = 10.0

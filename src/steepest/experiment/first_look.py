@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from steepest.counted import counted
+from steepest.core.counted import counted
+from steepest.core.own_code import own_failures_told
 from steepest.errors import ModelError, SteepestError
 from steepest.experiment.views import pool_view
-from steepest.own_code import own_failures_told
-from steepest.scoring.looking import Looking, looking_at
-from steepest.scoring.single_logit import single_logits_named
+from steepest.selecting.looking import Looking, looking_at
+from steepest.selecting.single_logit import single_logits_named
 from steepest.training import predict_logits
 
 if TYPE_CHECKING:

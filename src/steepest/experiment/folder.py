@@ -16,20 +16,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from steepest.datasets.identity import comparable
+from steepest.core.files import SCRATCH_PREFIX, write_atomically
+from steepest.core.journal import Journal, read_journal
+from steepest.core.parsing import parse_json
+from steepest.core.seeds import SampleId
+from steepest.data.identity import comparable
 from steepest.errors import DroppedEntryWarning, InputError, JournalError, RunFolderError
 from steepest.experiment.alike import to_go_on
 from steepest.experiment.config import Config, completed
 from steepest.experiment.own_modules import changed_modules
 from steepest.experiment.protocol import Member, suffix_of, weights_path
 from steepest.experiment.record import Record
-from steepest.files import SCRATCH_PREFIX, write_atomically
-from steepest.journal import Journal, read_journal
-from steepest.models.fingerprint import fingerprint
-from steepest.models.weights import load_weights, save_weights
-from steepest.parsing import parse_json
+from steepest.modules.fingerprint import fingerprint
+from steepest.modules.weights import load_weights, save_weights
 from steepest.pool import FileLock, Pool
-from steepest.seeds import SampleId
 from steepest.training.checkpoint import Checkpoint
 from steepest.version import __version__
 

@@ -10,12 +10,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from steepest.datasets import Images, ImageSet
-from steepest.datasets.identity import identify
-from steepest.datasets.limit import take
-from steepest.datasets.sealed import Labels, readings_recorded
-from steepest.datasets.streamed import Streamed
-from steepest.devices import choose_device, usable_cores
+from steepest.core.devices import choose_device, usable_cores
+from steepest.core.measure import measured
+from steepest.core.progress import Progress, SilentProgress
+from steepest.core.seeds import SampleId, derive
+from steepest.data import Images, ImageSet
+from steepest.data.identity import identify
+from steepest.data.limit import take
+from steepest.data.sealed import Labels, readings_recorded
+from steepest.data.streamed import Streamed
 from steepest.errors import InputError
 from steepest.experiment.asking import ask, check_begun, check_labeller
 from steepest.experiment.choosing import SHOWN, check_longer, choose_after_the_end, fields_of
@@ -39,13 +42,10 @@ from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.start import fresh_model, starting_model
 from steepest.experiment.views import pool_view, scored_at_once
 from steepest.labelling import Labeller, OracleLabeller
-from steepest.measure import measured
-from steepest.models.fingerprint import fingerprint
+from steepest.modules.fingerprint import fingerprint
 from steepest.pool import Pool, State
-from steepest.progress import Progress, SilentProgress
-from steepest.scoring.looking import Looking
-from steepest.scoring.select import Outcome, check_k, choose_from
-from steepest.seeds import SampleId, derive
+from steepest.selecting.looking import Looking
+from steepest.selecting.select import Outcome, check_k, choose_from
 from steepest.strategies import Needs, create
 from steepest.tasks.base import Metric
 from steepest.training import Checkpoint, Extra, FitResult, evaluate, fit

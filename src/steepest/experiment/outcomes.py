@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from steepest.core.journal import Entry
 from steepest.errors import InputError, RunFolderError, UnknownNameError
-from steepest.journal import Entry
 from steepest.tasks.base import TASKS, Task
 
 Floats = npt.NDArray[np.float64]

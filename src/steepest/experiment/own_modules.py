@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from steepest.core.journal import read_journal
 from steepest.errors import ChangedCodeWarning
 from steepest.experiment.config import Config
 from steepest.experiment.local_imports import find_local_files
-from steepest.journal import read_journal
 
 CODE = "code"
 """Where a record's environment tells the marks of modules."""

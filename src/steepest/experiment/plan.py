@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from steepest.core.parsing import parse_toml
+from steepest.core.tables import from_table
 from steepest.errors import ConfigError, InputError, SteepestError, UnknownNameError
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.config import Config, load_config, presets
 from steepest.experiment.variants import Variant, check_folder_name, parse_variants
-from steepest.parsing import parse_toml
-from steepest.tables import from_table
 
 
 @dataclass(frozen=True)

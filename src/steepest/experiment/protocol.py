@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from steepest.seeds import SampleId, derive
-from steepest.selection import random_subset
+from steepest.core.seeds import SampleId, derive, random_subset
 
 Member = int | Literal["extra"]
 """Which of a run's models: 0 is the task's own, others are a committee's; or what goes along."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from steepest.core.measure import Measurement
+from steepest.core.seeds import SampleId
+from steepest.core.tables import from_table, to_table
 from steepest.errors import JournalError, SteepestError
-from steepest.measure import Measurement
-from steepest.scoring.regime import Regime
-from steepest.seeds import SampleId
-from steepest.tables import from_table, to_table
+from steepest.selecting.regime import Regime
 
 LABELLED_MAPS = "maps of labelled samples"
 """For what the loop itself reads sealed labels: maps are too large for the pool."""

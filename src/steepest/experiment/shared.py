@@ -17,17 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from steepest.datasets import ImageSet
-from steepest.datasets.identity import TEST_CONTENT, identify
+from steepest.core.tables import from_table, to_table
+from steepest.core.tensor_file import read_tensors, write_tensors
+from steepest.data import ImageSet
+from steepest.data.identity import TEST_CONTENT, identify
 from steepest.errors import DataError, InputError, SlowPathWarning
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.own_modules import code_of
 from steepest.experiment.record import Cost
-from steepest.models.fingerprint import fingerprint
+from steepest.modules.fingerprint import fingerprint
 from steepest.pool import Pool
-from steepest.tables import from_table, to_table
-from steepest.tensor_file import read_tensors, write_tensors
 
 
 class SharedCycle:

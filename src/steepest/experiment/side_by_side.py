@@ -16,14 +16,14 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from steepest.datasets.parcel import can_be_sent
-from steepest.devices import usable_cores
+from steepest.core.devices import usable_cores
+from steepest.core.measure import Measurement, measured
+from steepest.core.memory import free_bytes
+from steepest.core.progress import Progress, Step
+from steepest.data.parcel import can_be_sent
 from steepest.errors import InputError, SlowPathWarning
 from steepest.experiment.record import Cost
 from steepest.experiment.training_worker import Trained, TrainingWorker
-from steepest.measure import Measurement, measured
-from steepest.memory import free_bytes
-from steepest.progress import Progress, Step
 from steepest.training.rounding import rounding_settings
 from steepest.training.sharing import shared_gpu
 

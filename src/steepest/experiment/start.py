@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from steepest.datasets import ImageSet
+from steepest.core.files import expand_home
+from steepest.core.seeds import derive
+from steepest.data import ImageSet
 from steepest.errors import ConfigError, UnknownNameError
 from steepest.experiment.config import ModelPart
 from steepest.experiment.folder import RunFolder
-from steepest.files import expand_home
 from steepest.models import build
-from steepest.models.lazy import find_lazy, make_lazy
-from steepest.models.weights import load_weights
-from steepest.seeds import derive
+from steepest.modules.lazy import find_lazy, make_lazy
+from steepest.modules.weights import load_weights
 from steepest.training.augment import normalise
 
 if TYPE_CHECKING:

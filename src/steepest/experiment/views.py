@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from steepest.datasets import ImageSet
-from steepest.scoring.arguments import BatchSize
-from steepest.scoring.samples import Samples
+from steepest.data import ImageSet
+from steepest.selecting.arguments import BatchSize
+from steepest.selecting.samples import Samples
 from steepest.training.evaluate import normalised_batches
 
 _SMALL = 64 * 64

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from steepest.core.journal import Journal, read_journal
 from steepest.errors import InputError, JournalError
 from steepest.features.place import refuse_links
-from steepest.journal import Journal, read_journal
 
 _NAME = "files.jsonl"
 

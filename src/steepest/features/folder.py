@@ -11,17 +11,17 @@ from pathlib import Path
 
 import torch
 
-from steepest.backbones import Backbone
-from steepest.datasets.folder import check_folder, tell_skipped, walk_images
-from steepest.datasets.pixels import read_picture
-from steepest.devices import choose_device
+from steepest.core.devices import choose_device
+from steepest.core.progress import Progress, as_progress
+from steepest.data.folder import check_folder, tell_skipped, walk_images
+from steepest.data.pixels import read_picture
 from steepest.errors import DataError, InputError
 from steepest.features.file_notes import FileNotes, Note, Stamp
 from steepest.features.passing import Pass, Read, usual_batch_size
 from steepest.features.place import refuse_links, usual_place
 from steepest.features.store import FeatureStore
 from steepest.features.table import FeatureTable
-from steepest.progress import Progress, as_progress
+from steepest.models.backbones import Backbone
 
 _DIGEST_BYTES = 16
 

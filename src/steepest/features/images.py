@@ -9,14 +9,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from steepest.backbones import Backbone
-from steepest.devices import choose_device
+from steepest.core.devices import choose_device
+from steepest.core.progress import Progress, as_progress
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.features.passing import Pass, Read, usual_batch_size
 from steepest.features.store import FeatureStore
 from steepest.features.table import FeatureTable
-from steepest.progress import Progress, as_progress
-from steepest.seeds import SampleId
+from steepest.models.backbones import Backbone
 
 _DIGEST_BYTES = 16
 

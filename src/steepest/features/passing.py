@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from steepest.backbones import Backbone
-from steepest.devices import usable_cores
+from steepest.core.devices import usable_cores
+from steepest.core.progress import Step
 from steepest.features.store import FeatureStore
-from steepest.progress import Step
+from steepest.models.backbones import Backbone
 
 S = TypeVar("S")
 R = TypeVar("R", bound="Read")

@@ -18,12 +18,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steepest.backbones import Backbone
+from steepest.core.files import write_atomically
+from steepest.core.journal import Journal, read_journal
+from steepest.core.lock import FileLock
 from steepest.errors import InputError, JournalError
 from steepest.features.place import refuse_links
-from steepest.files import write_atomically
-from steepest.journal import Journal, read_journal
-from steepest.pool.lock import FileLock
+from steepest.models.backbones import Backbone
 
 _ABOUT, _NOTES, _ROWS = "about.json", "rows.jsonl", "rows.f32"
 _LOCKED = "store"

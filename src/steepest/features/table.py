@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
-from steepest.seeds import SampleId
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,9 @@
 
 from steepest.gradnorm.explain import Explanation, explain
 from steepest.gradnorm.norms import GradientNorms, Norm, gradient_norms
-from steepest.gradnorm.precision import Precision
 from steepest.gradnorm.reference import reference_norms
 from steepest.gradnorm.rules import rule
+from steepest.modules.precision import Precision
 
 __all__ = [
     "Explanation",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from steepest.gradnorm import inputs as batches
+from steepest.core.memory import free_bytes
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.inputs import Inputs
-from steepest.memory import free_bytes
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
 
 _SHARE = 0.4
 """How much of the free memory a batch may take; estimates are not exact."""

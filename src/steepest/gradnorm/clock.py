@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from steepest.core.files import write_atomically
+from steepest.core.memory import is_out_of_memory
 from steepest.errors import InputError
-from steepest.files import write_atomically
-from steepest.memory import is_out_of_memory
 
 _ROUNDS = 3
 

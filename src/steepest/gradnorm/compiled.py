@@ -10,14 +10,14 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from steepest.core.memory import is_out_of_memory
 from steepest.errors import ModelError
-from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import Loss, resolve
 from steepest.gradnorm.recorded import form_of
 from steepest.gradnorm.state import state_of
-from steepest.memory import is_out_of_memory
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.losses import Loss, resolve
 
 Program = Callable[..., tuple[Tensor, Tensor]]
 """Takes the tensors of a batch; returns squared norms [N, P] and whether sums cancelled."""

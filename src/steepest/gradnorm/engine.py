@@ -12,18 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.attributes import attributes_restored
-from steepest.gradnorm.checks import check_found, check_mode, check_reached, check_weights
 from steepest.gradnorm.components import Squares
 from steepest.gradnorm.cudnn import CudnnUse
 from steepest.gradnorm.forms import Forms, Known
-from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
-from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.meter import Meter, Observer
-from steepest.gradnorm.precision import Precision, computing_in, precision_of
-from steepest.gradnorm.preserve import preserved, preserved_buffers
 from steepest.gradnorm.recorded import Recorder, form_of
 from steepest.gradnorm.routes import Clock, Routes
 from steepest.gradnorm.scattered import add_by_row
@@ -33,7 +26,14 @@ from steepest.gradnorm.steps import Plan
 from steepest.gradnorm.trial import wrong_in_batch
 from steepest.gradnorm.uncompiled import uncompiled
 from steepest.gradnorm.watch import Watch
-from steepest.gradnorm.wrappers import check_wrappers, unwrapped
+from steepest.modules import batches
+from steepest.modules.attributes import attributes_restored
+from steepest.modules.batches import Inputs
+from steepest.modules.checks import check_found, check_mode, check_reached, check_weights
+from steepest.modules.losses import RowLosses
+from steepest.modules.precision import Precision, computing_in, precision_of
+from steepest.modules.preserve import preserved, preserved_buffers
+from steepest.modules.wrappers import check_wrappers, unwrapped
 
 _ONE_AT_A_TIME = threading.RLock()
 """Precision is a setting of the whole process, and models are changed while they are measured."""

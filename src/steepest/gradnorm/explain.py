@@ -10,19 +10,19 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
+from steepest.core.memory import peak_bytes
 from steepest.errors import InputError
-from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.layout import Layout
-from steepest.gradnorm.losses import Loss, resolve
-from steepest.gradnorm.precision import Precision
-from steepest.gradnorm.preserve import preserved_buffers
 from steepest.gradnorm.rules import function_name
 from steepest.gradnorm.sources import roots_of
 from steepest.gradnorm.steps import Shapes
 from steepest.gradnorm.uses import Use
-from steepest.memory import peak_bytes
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.losses import Loss, resolve
+from steepest.modules.precision import Precision
+from steepest.modules.preserve import preserved_buffers
 
 
 @dataclass(frozen=True)

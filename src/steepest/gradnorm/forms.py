@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.checks import is_unusual
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import RowLosses
-from steepest.gradnorm.own_loss import Company
-from steepest.gradnorm.precision import computing_in
 from steepest.gradnorm.probe import Probe
 from steepest.gradnorm.steps import Plan
 from steepest.gradnorm.trial import wrong_on_trial
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.checks import is_unusual
+from steepest.modules.losses import RowLosses
+from steepest.modules.own_loss import Company
+from steepest.modules.precision import computing_in
 
 if TYPE_CHECKING:
     from steepest.gradnorm.engine import Engine

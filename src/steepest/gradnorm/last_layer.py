@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import ModelError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import RowLosses
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.losses import RowLosses
 
 
 def last_layer_squares(

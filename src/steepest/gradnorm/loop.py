@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from steepest.core.memory import is_out_of_memory
 from steepest.errors import ModelError, SteepestError, in_one_line
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.scaling import scales_of_half
-from steepest.memory import is_out_of_memory
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.losses import RowLosses
 
 _PART = 2**19
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from steepest.core.memory import is_out_of_memory
 from steepest.gradnorm.components import Squares, group
 from steepest.gradnorm.routes import Routes
 from steepest.gradnorm.scaling import rescaled, scaled_sum
@@ -16,7 +17,6 @@ from steepest.gradnorm.shares import Share
 from steepest.gradnorm.sources import Source, roots_of
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
-from steepest.memory import is_out_of_memory
 
 _NOT_COVERED = (RuntimeError, IndexError, KeyError, TypeError, ValueError)
 """What a rule raises for a call that it was not made for; a batch of one cannot tell before."""

@@ -8,16 +8,16 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from steepest.core.memory import is_out_of_memory
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
-from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import Loss, RowLosses, resolve
-from steepest.gradnorm.precision import Precision, check_precision
-from steepest.gradnorm.preserve import preserved_buffers
 from steepest.gradnorm.probabilities import look_like_probabilities, warn_of_probabilities
 from steepest.gradnorm.real_tokens import classifies_tokens, has_padding, without_padding
-from steepest.memory import is_out_of_memory
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.losses import Loss, RowLosses, resolve
+from steepest.modules.precision import Precision, check_precision
+from steepest.modules.preserve import preserved_buffers
 
 SampleNorm = Literal["l2", "tensor-sum"]
 """A norm with one value per sample."""

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steepest.gradnorm.origins import Origins, plain_name, tensors_in
+from steepest.gradnorm.origins import Origins, plain_name
 from steepest.gradnorm.shifts import (
     is_mask,
     numbers_samples,
@@ -22,6 +22,7 @@ from steepest.gradnorm.shifts import (
     shifts_of,
     stays_within_samples,
 )
+from steepest.modules.batches import tensors_in
 
 _ASKS = {
     "item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__",

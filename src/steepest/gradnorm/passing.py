@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from steepest.core.memory import is_out_of_memory
 from steepest.gradnorm.sources import Source
-from steepest.memory import is_out_of_memory
 
 
 def pass_on(source: Source, gradients: Tensor) -> Iterable[tuple[Source, Tensor]]:

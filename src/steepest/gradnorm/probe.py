@@ -13,20 +13,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from steepest.core.memory import is_out_of_memory
 from steepest.errors import ModelError, SteepestError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.attributes import attributes_restored
-from steepest.gradnorm.checks import check_independence
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import RowLosses
 from steepest.gradnorm.orders import first_disorder, moves_to_expect
-from steepest.gradnorm.rounding import Coarseness, coarseness_of
 from steepest.gradnorm.rows import Rows, measurable, settled
 from steepest.gradnorm.scaling import scales_of
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Kind, Plan, Step, locate, same_place
 from steepest.gradnorm.watch import UnwatchableError, Watch
-from steepest.memory import is_out_of_memory
+from steepest.modules import batches
+from steepest.modules.attributes import attributes_restored
+from steepest.modules.batches import Inputs
+from steepest.modules.checks import check_independence
+from steepest.modules.losses import RowLosses
+from steepest.modules.rounding import Coarseness, coarseness_of
 
 _SMALL, _LARGE = 2, 5
 _ATTEMPTS = 100

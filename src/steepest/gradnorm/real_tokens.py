@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm.inputs import Inputs, logits_of, take
+from steepest.modules.batches import Inputs, logits_of, take
 
 MASK = "attention_mask"
 """The input that tells tokens (1) from padding (0), by the name that Hugging Face gives it."""

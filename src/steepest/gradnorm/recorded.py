@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import Inputs
-from steepest.memory import is_out_of_memory
+from steepest.core.memory import is_out_of_memory
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
 
 Step = Callable[[Inputs], tuple[Any, list[Tensor], Tensor]]
 """Measures a batch: outputs, tables [N, P] for each loss, and whether sums cancelled."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.attributes import attributes_restored
 from steepest.gradnorm.cudnn import CudnnUse
-from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import square_in_double
-from steepest.gradnorm.losses import Loss, resolve
 from steepest.gradnorm.norms import Norm, combine
-from steepest.gradnorm.precision import precision_of
 from steepest.gradnorm.real_tokens import classifies_tokens, has_padding, without_padding
 from steepest.gradnorm.scaling import scales_of_half
+from steepest.modules import batches
+from steepest.modules.attributes import attributes_restored
+from steepest.modules.batches import Inputs
+from steepest.modules.losses import Loss, resolve
+from steepest.modules.precision import precision_of
 
 
 def reference_norms(

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import ModelError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.checks import is_unusual
-from steepest.gradnorm.origins import tensors_in
 from steepest.gradnorm.reach import only_through
+from steepest.modules import batches
+from steepest.modules.batches import tensors_in
+from steepest.modules.checks import is_unusual
 
 _LARGEST = {torch.float16: 14}
 _LARGEST_OTHERWISE = 120

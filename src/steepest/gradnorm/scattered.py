@@ -15,17 +15,17 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import ModelError, SteepestError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.checks import MIXED, is_unusual
 from steepest.gradnorm.components import Squares
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import RowLosses
-from steepest.gradnorm.precision import computing_in
-from steepest.gradnorm.rounding import allowed, differ, largest
 from steepest.gradnorm.row_meter import RowMeter
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Plan
 from steepest.gradnorm.watch import UnwatchableError, Watch
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.checks import MIXED, is_unusual
+from steepest.modules.losses import RowLosses
+from steepest.modules.precision import computing_in
+from steepest.modules.rounding import allowed, differ, largest
 
 if TYPE_CHECKING:
     from steepest.gradnorm.engine import Engine

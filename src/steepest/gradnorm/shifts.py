@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steepest.gradnorm.origins import tensors_in
+from steepest.modules.batches import tensors_in
 
 Named = Mapping[str, Any]
 """Arguments of a call by name, as far as the names matter."""

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.checks import check_independence
 from steepest.gradnorm.components import Squares
-from steepest.gradnorm.inputs import Inputs
 from steepest.gradnorm.loop import squares_one_by_one
-from steepest.gradnorm.losses import RowLosses
-from steepest.gradnorm.rounding import allowed, differ
 from steepest.gradnorm.scattered import add_by_row
 from steepest.gradnorm.steps import Plan
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.checks import check_independence
+from steepest.modules.losses import RowLosses
+from steepest.modules.rounding import allowed, differ
 
 if TYPE_CHECKING:
     from steepest.gradnorm.engine import Engine

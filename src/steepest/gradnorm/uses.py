@@ -14,13 +14,13 @@ from steepest.gradnorm.calls import Arguments
 from steepest.gradnorm.cudnn import cudnn_allowed
 from steepest.gradnorm.layout import Layout
 from steepest.gradnorm.owners import owners_of, sort_rows
-from steepest.gradnorm.precision import casting_as, casting_now
 from steepest.gradnorm.routes import CHUNK_FLOATS
 from steepest.gradnorm.rules import Call, Rule
 from steepest.gradnorm.shares import Rerun, Share
 from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Step
 from steepest.gradnorm.sweep import Sweep, Swept
+from steepest.modules.precision import casting_as, casting_now
 
 Phase = Literal["forward", "ignore", "rows", "measure"]
 """What a gradient that arrives is for: nothing that we asked for, or one of two things."""

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from steepest.errors import VerificationError
-from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import Loss
-from steepest.gradnorm.precision import computing_in
-from steepest.gradnorm.preserve import preserved, preserved_buffers
 from steepest.gradnorm.reference import reference_norms
-from steepest.gradnorm.rounding import allowed
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.losses import Loss
+from steepest.modules.precision import computing_in
+from steepest.modules.preserve import preserved, preserved_buffers
+from steepest.modules.rounding import allowed
 
 _ROUNDING = {"fp32": 2e-3, "tf32": 2e-2, "bf16": 1e-1}
 """By how much rounding may move a norm; the loop over single samples rounds, too."""

@@ -19,7 +19,6 @@ from torch.utils import _pytree as pytree
 
 from steepest.gradnorm import cudnn, overwriting
 from steepest.gradnorm.anchors import Anchors
-from steepest.gradnorm.attributes import tensors_held
 from steepest.gradnorm.calls import ASKS, Arguments, is_in_place, opened, transforms_active
 from steepest.gradnorm.orders import Orders
 from steepest.gradnorm.origins import Origins
@@ -28,8 +27,9 @@ from steepest.gradnorm.recurrent import LAYERS, initial_states
 from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.sources import Source, roots_of, sources_in
 from steepest.gradnorm.steps import Kind, Plan, Step, is_planned, samples_in, shapes_of
-from steepest.gradnorm.strides import straighten
 from steepest.gradnorm.uses import Use
+from steepest.modules.attributes import tensors_held
+from steepest.modules.strides import straighten
 
 _HOOKS = {torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook}
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from steepest.core.progress import Progress, as_progress
 from steepest.influence import vectors
 from steepest.influence.basis import empty_basis, outside_of
 from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount, check_count
 from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress, as_progress
 
 
 @dataclass(frozen=True, eq=False)

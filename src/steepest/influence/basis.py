@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from steepest.core.memory import free_bytes
 from steepest.errors import InputError
-from steepest.memory import free_bytes
 
 _SHARE = 0.8
 """How much of the free memory the basis may take."""

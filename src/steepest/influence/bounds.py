@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from steepest.core.progress import Progress, as_progress
 from steepest.errors import VerificationError
-from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.norms import GradientNorms, SampleNorm, check_norm
-from steepest.gradnorm.preserve import evaluating
 from steepest.influence.effects import influence_on_test
 from steepest.influence.examples import Source
 from steepest.influence.losses import SampleLoss, loss_function
@@ -19,7 +18,8 @@ from steepest.influence.measuring import BATCH_SIZE, plain
 from steepest.influence.objective import Objective
 from steepest.influence.solution import Solution
 from steepest.influence.vectors import Vector, norm
-from steepest.progress import Progress, as_progress
+from steepest.modules import batches
+from steepest.modules.preserve import evaluating
 from steepest.tasks.base import Losses
 
 _SLACK = 1e-3

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
+from steepest.core.progress import Progress, as_progress
 from steepest.errors import InputError
 from steepest.influence import vectors
 from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount, check_count
 from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress, as_progress
 
 
 def solve_cg(

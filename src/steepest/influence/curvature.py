@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from steepest.gradnorm.inputs import Inputs
 from steepest.influence import vectors
 from steepest.influence.measuring import FirstThatWorks, in_parts, measuring
 from steepest.influence.objective import Objective
 from steepest.influence.vectors import Vector
+from steepest.modules.batches import Inputs
 
 
 class Curvature(ABC):

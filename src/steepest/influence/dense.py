@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from steepest.core.progress import Progress, as_progress
 from steepest.errors import InputError
 from steepest.influence import vectors
 from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount
 from steepest.influence.solution import Solution, StopWatch, join_notes
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress, as_progress
 
 _MOST_PARAMETERS = 3000
 

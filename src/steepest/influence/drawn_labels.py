@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from steepest.seeds import keyed_uniform
+from steepest.core.seeds import keyed_uniform
 
 
 def draw_labels(logits: Tensor, rows: Sequence[int], seed: int) -> tuple[Tensor, int]:

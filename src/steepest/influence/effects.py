@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import jvp
 
+from steepest.core.progress import Progress, as_progress
 from steepest.errors import NonFiniteError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import Inputs
 from steepest.influence import vectors
 from steepest.influence.examples import Source
 from steepest.influence.losses import SampleLoss
@@ -19,7 +18,8 @@ from steepest.influence.measuring import BATCH_SIZE, FirstThatWorks, in_parts, m
 from steepest.influence.objective import Objective
 from steepest.influence.solution import Solution, StopWatch
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress, as_progress
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
 from steepest.tasks.base import Losses
 
 _STEP = 1e-3

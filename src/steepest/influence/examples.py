@@ -9,12 +9,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from steepest.datasets.base import Images
-from steepest.datasets.sealed import Labels
-from steepest.datasets.streamed import Streamed
+from steepest.data.base import Images
+from steepest.data.sealed import Labels
+from steepest.data.streamed import Streamed
 from steepest.errors import InputError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import Inputs
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
 from steepest.training.evaluate import normalised_batches
 
 Batch = tuple[Inputs, Tensor | None]

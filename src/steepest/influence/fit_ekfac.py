@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from steepest.core.progress import Progress, as_progress
 from steepest.errors import ModelError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import Inputs
 from steepest.influence.blocks import Block, find_blocks, recording
 from steepest.influence.drawn_labels import draw_labels, only_where_known
 from steepest.influence.ekfac import EKFAC, Factors
@@ -20,7 +19,8 @@ from steepest.influence.measuring import BATCH_SIZE, measuring
 from steepest.influence.objective import Objective
 from steepest.influence.parameters import Layers
 from steepest.influence.solution import StopWatch
-from steepest.progress import Progress, as_progress
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
 from steepest.tasks.base import Losses
 
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, jvp, vjp
 
-from steepest.gradnorm.inputs import Inputs
 from steepest.influence.curvature import Curvature
 from steepest.influence.examples import Source
 from steepest.influence.measuring import BATCH_SIZE
 from steepest.influence.objective import Objective
 from steepest.influence.parameters import Layers
 from steepest.influence.vectors import Vector
+from steepest.modules.batches import Inputs
 from steepest.tasks.base import Losses
 
 

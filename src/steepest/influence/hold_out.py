@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steepest.core.seeds import SampleId, keyed_uniform
 from steepest.errors import InputError
-from steepest.seeds import SampleId, keyed_uniform
 
 
 def hold_out(

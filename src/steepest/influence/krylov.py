@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from steepest.core.progress import Progress, as_progress
 from steepest.errors import InputError
 from steepest.influence import vectors
 from steepest.influence.basis import empty_basis, outside_of
@@ -21,7 +22,6 @@ from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount, check_count
 from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress, as_progress
 
 _SINGULAR = 1e-12
 """Smallest over largest eigenvalue below which a matrix counts as having no inverse."""

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, jvp
 
+from steepest.core.progress import Progress, as_progress
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import Inputs
 from steepest.influence import vectors
 from steepest.influence.examples import Source
 from steepest.influence.measuring import BATCH_SIZE, measuring, plain
 from steepest.influence.objective import Objective, check_amount
 from steepest.influence.solution import Solution, StopWatch
 from steepest.influence.vectors import Vector
-from steepest.models.head import find_penultimate
-from steepest.progress import Progress, as_progress
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.head import find_penultimate
 from steepest.tasks.base import Losses
 
 _MOST_PARAMETERS = 8000

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from steepest.core.progress import Progress, as_progress
 from steepest.errors import InputError, ModelError
 from steepest.influence.examples import Source
 from steepest.influence.measuring import measuring, plain
 from steepest.influence.objective import Objective, check_amount
 from steepest.influence.solution import StopWatch
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress, as_progress
 from steepest.tasks.base import Losses
 
 _ROUNDS = 20

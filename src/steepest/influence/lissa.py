@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from steepest.core.progress import Progress, Step, as_progress
+from steepest.core.seeds import generator
 from steepest.errors import InputError
 from steepest.influence import vectors
 from steepest.influence.curvature import Curvature
@@ -20,8 +22,6 @@ from steepest.influence.objective import check_amount, check_count
 from steepest.influence.power import largest_eigenvalue
 from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual
 from steepest.influence.vectors import Vector
-from steepest.progress import Progress, Step, as_progress
-from steepest.seeds import generator
 
 _CHECK_EVERY = 10
 _CHECKS_IN_A_ROW = 3

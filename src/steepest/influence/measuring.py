@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from steepest.core.memory import is_out_of_memory
 from steepest.errors import InputError, ModelError, SteepestError, first_line
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.attributes import attributes_restored
-from steepest.gradnorm.checks import check_mode
 from steepest.gradnorm.cudnn import CudnnUse
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.precision import computing_in
-from steepest.gradnorm.preserve import evaluating
 from steepest.influence.vectors import Vector
-from steepest.memory import is_out_of_memory
+from steepest.modules import batches
+from steepest.modules.attributes import attributes_restored
+from steepest.modules.batches import Inputs
+from steepest.modules.checks import check_mode
+from steepest.modules.precision import computing_in
+from steepest.modules.preserve import evaluating
 
 T = TypeVar("T")
 

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError, NonFiniteError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import Inputs
 from steepest.influence import vectors
 from steepest.influence.examples import Batch, Source
 from steepest.influence.losses import SampleLoss, loss_function
@@ -24,6 +22,8 @@ from steepest.influence.measuring import (
 )
 from steepest.influence.parameters import Layers, choose_parameters
 from steepest.influence.vectors import Vector
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
 from steepest.tasks.base import Losses
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import jvp, vmap
 
+from steepest.core.memory import is_out_of_memory
+from steepest.core.progress import Progress, as_progress
 from steepest.errors import InputError, NonFiniteError, SteepestError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import Inputs
 from steepest.influence import vectors
 from steepest.influence.effects import influence_on_test
 from steepest.influence.examples import Source
@@ -20,8 +20,8 @@ from steepest.influence.measuring import BATCH_SIZE, explained, in_parts, measur
 from steepest.influence.objective import Objective
 from steepest.influence.solution import Solution
 from steepest.influence.vectors import Vector
-from steepest.memory import is_out_of_memory
-from steepest.progress import Progress, as_progress
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
 from steepest.tasks.base import Losses
 
 _NOT_TOGETHER = (RuntimeError, UserWarning)

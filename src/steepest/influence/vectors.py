@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from steepest.core.seeds import generator
 from steepest.errors import InputError, NonFiniteError
-from steepest.seeds import generator
 
 Vector = dict[str, Tensor]
 """Tensors by the names of the parameters whose shape they have."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.pool.values import Label, plain_ids
-from steepest.seeds import SampleId
 
 
 @dataclass(frozen=True)

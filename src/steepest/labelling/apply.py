@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from steepest.core.seeds import SampleId
 from steepest.errors import PoolError
 from steepest.labelling.answers import Answers
 from steepest.pool.pool import Pool
 from steepest.pool.states import State
 from steepest.pool.values import Label, plain_label
-from steepest.seeds import SampleId
 
 
 def apply(pool: Pool, answers: Answers, *, cycle: int, who: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from steepest.core.seeds import SampleId
 from steepest.labelling.answers import Answers
-from steepest.seeds import SampleId
 
 
 @runtime_checkable

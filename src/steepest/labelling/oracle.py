@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from steepest.datasets.sealed import SealedLabels
+from steepest.core.seeds import SampleId
+from steepest.data.sealed import SealedLabels
 from steepest.errors import InputError
 from steepest.labelling.answers import Answers
 from steepest.pool.values import Label, copy_label, plain_ids, plain_labels
-from steepest.seeds import SampleId
 
 MAP = "map"
 """What the pool notes of a sample whose label is a map: a journal is no place for pixels."""

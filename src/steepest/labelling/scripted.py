@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.labelling.answers import Answers
 from steepest.pool.values import Label, copy_label, plain_id, plain_ids, plain_label
-from steepest.seeds import SampleId
 
 
 class ScriptedLabeller:

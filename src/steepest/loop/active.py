@@ -9,9 +9,10 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from steepest.counted import counted
+from steepest.core.counted import counted
+from steepest.core.progress import Progress, as_progress
+from steepest.core.seeds import SampleId, check_seed, derive
 from steepest.errors import InputError
-from steepest.gradnorm.precision import Precision
 from steepest.labelling import Answers, apply
 from steepest.loop.asked import MOST_SKIPPED, asked_in, waiting_in, warn_of_skips
 from steepest.loop.choosing import Chooser, as_features
@@ -23,14 +24,13 @@ from steepest.loop.round import Round, as_metrics, check_rounds, digest
 from steepest.loop.stopping import Until, is_enough
 from steepest.loop.stopwatch import Stopwatch
 from steepest.loop.told import Asking, as_answers, ask_for, check_functions, give, name_of
+from steepest.modules.precision import Precision
 from steepest.pool import Label, Pool, State
 from steepest.pool.values import plain_ids
-from steepest.progress import Progress, as_progress
-from steepest.scoring.arguments import BatchSize
-from steepest.scoring.samples import PoolLike, as_samples
-from steepest.scoring.select import check_k
-from steepest.scoring.selection import Selection
-from steepest.seeds import SampleId, check_seed, derive
+from steepest.selecting.arguments import BatchSize
+from steepest.selecting.samples import PoolLike, as_samples
+from steepest.selecting.select import check_k
+from steepest.selecting.selection import Selection
 from steepest.strategies import Strategy, Support
 from steepest.tasks.base import Task
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 
+from steepest.core.seeds import SampleId
 from steepest.errors import AllSkippedWarning
 from steepest.pool import Pool, State, Verb
-from steepest.seeds import SampleId
 
 MOST_SKIPPED = 10
 """Samples that may be skipped one by one before a run takes it for a mistake."""

@@ -10,23 +10,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steepest.devices import choose_device
+from steepest.core.devices import choose_device
+from steepest.core.progress import Progress
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
-from steepest.gradnorm.precision import Precision, check_precision
 from steepest.loop.predicted import (
     Predict,
     Predictions,
     check_predictable,
     predicted_samples,
 )
+from steepest.modules.precision import Precision, check_precision
 from steepest.pool import Label
-from steepest.progress import Progress
-from steepest.scoring.arguments import BatchSize, check_batch_size, check_subset, check_task
-from steepest.scoring.looking import needs_with
-from steepest.scoring.samples import Samples
-from steepest.scoring.select import select
-from steepest.scoring.selection import Selection
-from steepest.seeds import SampleId
+from steepest.selecting.arguments import BatchSize, check_batch_size, check_subset, check_task
+from steepest.selecting.looking import needs_with
+from steepest.selecting.samples import Samples
+from steepest.selecting.select import select
+from steepest.selecting.selection import Selection
 from steepest.strategies import Needs, Strategy, Support
 from steepest.strategies.feature_table import FeatureTable
 from steepest.tasks.base import Task

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from steepest.core.journal import Journal
+from steepest.core.seeds import SampleId
 from steepest.errors import RunFolderError
-from steepest.journal import Journal
 from steepest.loop.round import Round
 from steepest.loop.same_samples import check_same
 from steepest.pool import Pool, Verb
 from steepest.pool.entries import check_pool_ids
-from steepest.scoring.samples import Samples
-from steepest.seeds import SampleId
+from steepest.selecting.samples import Samples
 
 LABELS = "labels.jsonl"
 ROUNDS = "rounds.jsonl"

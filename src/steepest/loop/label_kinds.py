@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.pool import Label, Pool
 from steepest.pool.values import plain_label
-from steepest.seeds import SampleId
 
 Examples = dict[str, tuple[SampleId, Label]]
 """A labelled sample of each kind that there is: "text", or "number" for lists of numbers, too."""

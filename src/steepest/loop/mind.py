@@ -7,14 +7,14 @@ from typing import Any, NoReturn
 
 from torch import nn
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.loop.choosing import Chooser, with_targets
 from steepest.loop.predicted import Predict, check_predictable
 from steepest.pool import Label
-from steepest.scoring.arguments import check_support
-from steepest.scoring.looking import as_strategy, check_model
-from steepest.scoring.selection import Selection
-from steepest.seeds import SampleId
+from steepest.selecting.arguments import check_support
+from steepest.selecting.looking import as_strategy, check_model
+from steepest.selecting.selection import Selection
 from steepest.strategies import Needs, Strategy, Support
 from steepest.strategies.support import NO_SUPPORT
 

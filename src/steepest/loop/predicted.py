@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError, NonFiniteError, SteepestError, in_one_line
-from steepest.gradnorm.inputs import Inputs
-from steepest.scoring.samples import Samples
-from steepest.seeds import SampleId
+from steepest.modules.batches import Inputs
+from steepest.selecting.samples import Samples
 from steepest.strategies import Needs, Strategy
 
 Predict = Callable[[list[SampleId]], Any]

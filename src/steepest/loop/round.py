@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
+from steepest.core.seeds import SampleId
+from steepest.core.tables import from_table, to_table
 from steepest.errors import InputError, JournalError, SteepestError
 from steepest.pool.values import Label
-from steepest.seeds import SampleId
-from steepest.tables import from_table, to_table
 
 ONLY = "metric"
 """The name of what ``evaluate`` returns, if it is one number without a name."""

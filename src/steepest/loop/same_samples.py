@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from steepest.core.files import write_atomically
+from steepest.core.parsing import parse_json
+from steepest.core.seeds import draws_put_back, keyed_uniform
 from steepest.errors import RunFolderError, SteepestError, first_line
-from steepest.files import write_atomically
-from steepest.gradnorm.inputs import Inputs, tensors_of
-from steepest.parsing import parse_json
-from steepest.scoring.samples import Samples
-from steepest.seeds import draws_put_back, keyed_uniform
+from steepest.modules.batches import Inputs, tensors_of
+from steepest.selecting.samples import Samples
 
 LOOKED_AT = "samples.json"
 

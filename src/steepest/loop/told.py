@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from steepest.counted import counted
+from steepest.core.counted import counted
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError, SettingWarning
 from steepest.labelling import Answers, Labeller, apply
 from steepest.loop.label_kinds import LabelKinds
 from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label, plain_id, plain_label
-from steepest.seeds import SampleId
 
 Asking = Callable[[list[SampleId]], Any] | Labeller
 """Who is asked for labels: a function of ids, or a labeller."""

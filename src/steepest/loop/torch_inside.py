@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError
-from steepest.gradnorm.inputs import call
+from steepest.modules.batches import call
 
 
 class LogOutputs(nn.Module):

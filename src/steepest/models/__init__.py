@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from steepest.models.base import MODELS, build, check_options, names
-from steepest.models.features import Features, extract_features, find_penultimate
-from steepest.models.fingerprint import fingerprint
-from steepest.models.weights import LoadReport, load_weights, save_weights
+from steepest.modules.features import Features, extract_features, find_penultimate
+from steepest.modules.fingerprint import fingerprint
+from steepest.modules.weights import LoadReport, load_weights, save_weights
 
 __all__ = [
     "MODELS",

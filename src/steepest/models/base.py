@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from steepest.core.keyword_options import convert_options
+from steepest.core.registry import Registry
+from steepest.core.seeds import derive
 from steepest.errors import InputError
-from steepest.keyword_options import convert_options
 from steepest.models.factory import GIVEN, call_factory
-from steepest.registry import Registry
-from steepest.seeds import derive
 
 Builder = Callable[..., nn.Module]
 """``builder(classes, channels, **options)``: makes a model with fresh weights.

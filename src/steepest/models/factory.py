@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from steepest.core.keyword_options import check_names
+from steepest.core.own_code import current_directory_importable, import_own
 from steepest.errors import InputError, UnknownNameError, in_one_line
-from steepest.keyword_options import check_names
-from steepest.own_code import current_directory_importable, import_own
 
 GIVEN = ("classes", "channels")
 """What a builder is always offered, and what is therefore no option."""

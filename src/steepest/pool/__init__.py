@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from steepest.core.lock import FileLock
 from steepest.pool.event import Event
-from steepest.pool.lock import FileLock
 from steepest.pool.pool import Pool
 from steepest.pool.states import State, Verb
 from steepest.pool.values import Label

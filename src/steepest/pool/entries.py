@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from steepest.core.journal import Entry
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
-from steepest.journal import Entry
 from steepest.pool.states import GIVES_LABELS, Verb
 from steepest.pool.values import Label, check_text, plain_ids, plain_labels
-from steepest.seeds import SampleId
 
 VERSION = 1
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from steepest.journal import Entry
+from steepest.core.journal import Entry
+from steepest.core.seeds import SampleId
 from steepest.pool.states import Verb
 from steepest.pool.values import Label, copy_label
-from steepest.seeds import SampleId
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from steepest.core.journal import Entry
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError, PoolError
-from steepest.journal import Entry
 from steepest.pool.event import Event, entry_event, entry_events
 from steepest.pool.states import END, START, State, Verb, fitting_verbs
 from steepest.pool.values import Label, copy_label
-from steepest.seeds import SampleId
 
 _STATES = tuple(State)
 _CODES = {state: code for code, state in enumerate(_STATES)}

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+from steepest.core.journal import Entry, Journal, read_journal
+from steepest.core.lock import FileLock
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError, JournalError, PoolError
-from steepest.journal import Entry, Journal, read_journal
 from steepest.pool.entries import check_entry, check_pool_ids, make_entry, make_header, read_header
 from steepest.pool.event import Event
 from steepest.pool.ledger import Ledger
-from steepest.pool.lock import FileLock
 from steepest.pool.states import State, Verb
 from steepest.pool.values import Label, plain_id, plain_ids, plain_labels
-from steepest.seeds import SampleId
 
 _CUT_SHORT = "was cut short in the middle of a change; close it and open it again"
 

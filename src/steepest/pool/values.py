@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
-from steepest.seeds import SampleId
 
 Label = int | str | list[int]
 """A class, a text, or several classes."""

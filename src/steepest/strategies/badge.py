@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from steepest.seeds import generator
-from steepest.selection.d2_sampling import First, d2_sample_products
+from steepest.core.seeds import generator
+from steepest.strategies.algorithms.d2_sampling import First, d2_sample_products
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.choice import Choice

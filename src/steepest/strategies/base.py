@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from torch import Tensor, nn
 
+from steepest.core.own_code import import_own_class
+from steepest.core.registry import Registry
+from steepest.core.seeds import SampleId
+from steepest.core.tables import check_choices, from_table, to_table
 from steepest.errors import InputError, NonFiniteError, SteepestError, in_one_line
-from steepest.own_code import import_own_class
-from steepest.registry import Registry
-from steepest.seeds import SampleId
-from steepest.selection import top_k
+from steepest.strategies.algorithms import top_k
 from steepest.strategies.batch import Batch
 from steepest.strategies.choice import Choice
 from steepest.strategies.view import PoolView
-from steepest.tables import check_choices, from_table, to_table
 
 if TYPE_CHECKING:
     from steepest.training.extra import Extra

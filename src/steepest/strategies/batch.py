@@ -8,15 +8,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from steepest.counted import counted
+from steepest.core.counted import counted
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.inputs import Inputs, check_classes_second, logits_of
 from steepest.gradnorm.last_layer import last_layer_squares
-from steepest.gradnorm.losses import RowLosses
-from steepest.models.features import extract_features
-from steepest.seeds import SampleId
+from steepest.modules import batches
+from steepest.modules.batches import Inputs, check_classes_second, logits_of
+from steepest.modules.features import extract_features
+from steepest.modules.losses import RowLosses
 from steepest.strategies.feature_table import FeatureTable
 from steepest.tasks.base import Losses
 
@@ -113,7 +113,7 @@ class Batch:
 
         A draw is one thinned network: the same for every sample, whatever the batch.
         """
-        from steepest.models.draws import dropout_draws
+        from steepest.modules.draws import dropout_draws
 
         for logits in dropout_draws(self.model, self.inputs, count, self.seed):
             yield self.task.distributions(logits)

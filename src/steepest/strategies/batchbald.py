@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from steepest.errors import InputError, NonFiniteError
-from steepest.selection.joint_entropy import choose_jointly
+from steepest.strategies.algorithms.joint_entropy import choose_jointly
 from steepest.strategies.base import strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.choice import Choice, in_order

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from steepest.core.seeds import keyed_uniform
 from steepest.errors import InputError
-from steepest.seeds import keyed_uniform
-from steepest.selection import top_k
-from steepest.selection.k_means import micro_clusters
-from steepest.selection.linkage import average_linkage, cut
-from steepest.selection.round_robin import take_turns
+from steepest.strategies.algorithms import top_k
+from steepest.strategies.algorithms.k_means import micro_clusters
+from steepest.strategies.algorithms.linkage import average_linkage, cut
+from steepest.strategies.algorithms.round_robin import take_turns
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.choice import Choice

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from steepest.selection.k_centre import k_centre
+from steepest.strategies.algorithms.k_centre import k_centre
 from steepest.strategies.base import strategy
 from steepest.strategies.choice import Choice
 from steepest.strategies.graph_training import GraphTraining, Nodes

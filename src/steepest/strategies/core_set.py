@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from steepest.errors import SettingWarning
-from steepest.selection.k_centre import count_outliers, k_centre
-from steepest.selection.k_centre_exact import check_size, k_centre_exact
+from steepest.strategies.algorithms.k_centre import count_outliers, k_centre
+from steepest.strategies.algorithms.k_centre_exact import check_size, k_centre_exact
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.choice import Choice
 from steepest.strategies.feature_rows import feature_rows, labelled_rows

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from steepest.core.seeds import keyed_uniform
 from steepest.errors import InputError
-from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import RowLosses, each_label, one_label_each, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
-from steepest.seeds import keyed_uniform
+from steepest.modules.batches import logits_of
+from steepest.modules.losses import RowLosses, each_label, one_label_each, one_per_task
 from steepest.strategies.base import Needs, Scorer, strategy
 from steepest.strategies.batch import Batch, Layers
 from steepest.tasks.base import Losses

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from steepest.gradnorm.losses import entropy
+from steepest.modules.losses import entropy
 from steepest.strategies.base import Scorer, strategy
 from steepest.strategies.batch import Batch
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from steepest.gradnorm.inputs import logits_of
-from steepest.gradnorm.losses import RowLosses, one_per_task
 from steepest.gradnorm.norms import SampleNorm, combine
+from steepest.modules.batches import logits_of
+from steepest.modules.losses import RowLosses, one_per_task
 from steepest.strategies.base import Needs, Scorer, strategy
 from steepest.strategies.batch import Batch, Layers
 from steepest.tasks.base import Losses

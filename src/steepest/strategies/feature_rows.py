@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError, NonFiniteError
-from steepest.seeds import SampleId
 from steepest.strategies.view import PoolView
 
 _SQUARABLE = (1e-15, 1e15)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torch import Tensor
 
-from steepest.seeds import SampleId
+from steepest.core.seeds import SampleId
 
 
 class FeatureTable(Mapping[SampleId, Tensor]):

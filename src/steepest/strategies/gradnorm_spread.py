@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from steepest.core.seeds import generator
 from steepest.errors import InputError
-from steepest.seeds import generator
-from steepest.selection.d2_sampling import d2_sample
-from steepest.selection.distances import tiles
-from steepest.selection.k_centre import k_centre
+from steepest.strategies.algorithms.d2_sampling import d2_sample
+from steepest.strategies.algorithms.distances import tiles
+from steepest.strategies.algorithms.k_centre import k_centre
 from steepest.strategies.base import Needs, Scorer, Strategy, create, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.choice import Choice

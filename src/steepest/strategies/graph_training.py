@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from steepest.errors import InputError
-from steepest.selection.graph_network import Fitting, fit_graph_network
+from steepest.strategies.algorithms.graph_network import Fitting, fit_graph_network
 from steepest.strategies.base import Needs, Strategy
 from steepest.strategies.feature_rows import all_feature_rows
 from steepest.strategies.view import PoolView

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from steepest.errors import InputError
-from steepest.selection.coverage import greedy_coverage, median_square
+from steepest.strategies.algorithms.coverage import greedy_coverage, median_square
 from steepest.strategies.base import Needs, Strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.choice import Choice, in_order

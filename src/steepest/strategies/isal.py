@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm.inputs import Inputs, tensors_of
 from steepest.influence.cg import solve_cg
 from steepest.influence.effects import influence_on_test
 from steepest.influence.examples import Examples
@@ -26,6 +25,7 @@ from steepest.influence.lissa import solve_lissa
 from steepest.influence.objective import summed_gradient
 from steepest.influence.parameters import choose_parameters
 from steepest.influence.solution import Solution
+from steepest.modules.batches import Inputs, tensors_of
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.target_classes import check_targets

@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from steepest.companions.loss_head import LossHead, fit_loss_head, make_loss_head
+from steepest.core.memory import is_out_of_memory
 from steepest.errors import InputError
-from steepest.memory import is_out_of_memory
-from steepest.models.features import extract_features
+from steepest.modules.features import extract_features
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
+from steepest.strategies.networks.loss_head import LossHead, fit_loss_head, make_loss_head
 from steepest.strategies.view import Columns, PoolView
 from steepest.training.extra import Extra
 

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from steepest.core.seeds import generator
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.inputs import logits_of
-from steepest.seeds import generator
-from steepest.selection.k_centre import k_centre
+from steepest.modules import batches
+from steepest.modules.batches import logits_of
+from steepest.strategies.algorithms.k_centre import k_centre
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.choice import Choice

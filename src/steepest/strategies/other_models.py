@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import ModelError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.preserve import evaluating
+from steepest.modules import batches
+from steepest.modules.preserve import evaluating
 from steepest.strategies.batch import Batch
 
 

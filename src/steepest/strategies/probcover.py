@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from steepest.errors import InputError
-from steepest.gradnorm.inputs import call, logits_of
-from steepest.selection.cover import covered_by, greedy_cover
-from steepest.selection.k_centre import k_centre
-from steepest.selection.k_means import k_means
-from steepest.selection.purity import pure_radius
+from steepest.modules.batches import call, logits_of
+from steepest.strategies.algorithms.cover import covered_by, greedy_cover
+from steepest.strategies.algorithms.k_centre import k_centre
+from steepest.strategies.algorithms.k_means import k_means
+from steepest.strategies.algorithms.purity import pure_radius
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.choice import Choice, in_order
 from steepest.strategies.feature_rows import all_feature_rows

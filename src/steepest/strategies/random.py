@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from steepest.seeds import keyed_uniform
+from steepest.core.seeds import keyed_uniform
 from steepest.strategies.base import Needs, Scorer, strategy
 from steepest.strategies.batch import Batch
 

@@ -9,8 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from steepest.companions.adversarial import Networks, Plan, Sides
-from steepest.companions.adversary import (
+from steepest.errors import InputError
+from steepest.modules.batches import call, logits_of
+from steepest.strategies.base import Needs, Scorer, Strategy, strategy
+from steepest.strategies.batch import Batch
+from steepest.strategies.networks.adversarial import Networks, Plan, Sides
+from steepest.strategies.networks.adversary import (
     Adversary,
     check_options,
     iterations_for,
@@ -18,15 +22,11 @@ from steepest.companions.adversary import (
     set_published,
     train_adversary,
 )
-from steepest.companions.discriminator import Discriminator, make_perceptron
-from steepest.companions.game import Game, KlReduction
-from steepest.companions.image_vae import ImageVae, stage_sizes
-from steepest.companions.object_uncertainty import object_uncertainty
-from steepest.companions.pool_images import PoolImages, fit_scaling
-from steepest.errors import InputError
-from steepest.gradnorm.inputs import call, logits_of
-from steepest.strategies.base import Needs, Scorer, Strategy, strategy
-from steepest.strategies.batch import Batch
+from steepest.strategies.networks.discriminator import Discriminator, make_perceptron
+from steepest.strategies.networks.game import Game, KlReduction
+from steepest.strategies.networks.image_vae import ImageVae, stage_sizes
+from steepest.strategies.networks.object_uncertainty import object_uncertainty
+from steepest.strategies.networks.pool_images import PoolImages, fit_scaling
 from steepest.strategies.target_classes import check_targets, class_shares
 from steepest.strategies.view import PoolView
 from steepest.training.evaluate import samples_at_once

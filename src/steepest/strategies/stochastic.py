@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import InputError
-from steepest.selection.stochastic import Kind, perturb
+from steepest.strategies.algorithms.stochastic import Kind, perturb
 from steepest.strategies.base import STRATEGIES, Needs, Scorer, Strategy, create, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.view import PoolView

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from steepest.errors import InputError
-from steepest.gradnorm.inputs import call, logits_of
+from steepest.modules.batches import call, logits_of
 from steepest.strategies.view import PoolView
 
 

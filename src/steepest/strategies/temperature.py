@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from steepest.seeds import generator
+from steepest.core.seeds import generator
 
 _FOLDS = 5
 _STEPS = 30

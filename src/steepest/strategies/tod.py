@@ -8,9 +8,9 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from steepest.core.seeds import keyed_uniform
 from steepest.errors import InputError
-from steepest.gradnorm.losses import entropy
-from steepest.seeds import keyed_uniform
+from steepest.modules.losses import entropy
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.other_models import placed, predict

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from steepest.errors import InputError
-from steepest.selection.k_means import k_means
-from steepest.selection.round_robin import take_turns
-from steepest.selection.typicality import most_typical
+from steepest.strategies.algorithms.k_means import k_means
+from steepest.strategies.algorithms.round_robin import take_turns
+from steepest.strategies.algorithms.typicality import most_typical
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.choice import Choice, in_order
 from steepest.strategies.feature_rows import all_feature_rows

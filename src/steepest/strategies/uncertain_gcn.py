@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from steepest.errors import InputError
-from steepest.selection import top_k
+from steepest.strategies.algorithms import top_k
 from steepest.strategies.base import strategy
 from steepest.strategies.choice import Choice
 from steepest.strategies.graph_training import GraphTraining, Nodes

@@ -8,20 +8,20 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from steepest.companions.adversarial import Networks, Plan, Sides
-from steepest.companions.adversary import (
+from steepest.strategies.base import Needs, Scorer, strategy
+from steepest.strategies.batch import Batch
+from steepest.strategies.networks.adversarial import Networks, Plan, Sides
+from steepest.strategies.networks.adversary import (
     Adversary,
     check_options,
     iterations_for,
     set_published,
     train_adversary,
 )
-from steepest.companions.discriminator import Discriminator
-from steepest.companions.game import Game, KlReduction
-from steepest.companions.image_vae import ImageVae, stage_sizes
-from steepest.companions.pool_images import PoolImages, fit_scaling
-from steepest.strategies.base import Needs, Scorer, strategy
-from steepest.strategies.batch import Batch
+from steepest.strategies.networks.discriminator import Discriminator
+from steepest.strategies.networks.game import Game, KlReduction
+from steepest.strategies.networks.image_vae import ImageVae, stage_sizes
+from steepest.strategies.networks.pool_images import PoolImages, fit_scaling
 from steepest.strategies.view import PoolView
 
 

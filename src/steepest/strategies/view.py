@@ -11,15 +11,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from steepest.core.memory import is_out_of_memory
+from steepest.core.progress import Progress, SilentProgress
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError, NonFiniteError
-from steepest.gradnorm import inputs as batches
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.inputs import Inputs
-from steepest.gradnorm.losses import entropy
 from steepest.gradnorm.real_tokens import has_padding, without_padding
-from steepest.memory import is_out_of_memory
-from steepest.progress import Progress, SilentProgress
-from steepest.seeds import SampleId
+from steepest.modules import batches
+from steepest.modules.batches import Inputs
+from steepest.modules.losses import entropy
 from steepest.strategies.batch import CROSS_ENTROPY, Batch
 from steepest.strategies.support import NO_SUPPORT, Support
 from steepest.tasks.base import Losses

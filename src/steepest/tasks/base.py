@@ -9,11 +9,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from steepest.core.own_code import import_own_class
+from steepest.core.registry import Registry
 from steepest.errors import InputError
-from steepest.gradnorm import losses
-from steepest.own_code import import_own_class
+from steepest.modules import losses
 from steepest.pool.values import Label
-from steepest.registry import Registry
 
 Metric = float | list[float | None]
 """One number, or one for each class with ``None`` where the class does not occur."""

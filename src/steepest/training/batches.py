@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from steepest.datasets.base import Images
-from steepest.datasets.sealed import Labels, fits
-from steepest.datasets.streamed import Streamed
+from steepest.core.seeds import generator
+from steepest.data.base import Images
+from steepest.data.sealed import Labels, fits
+from steepest.data.streamed import Streamed
 from steepest.errors import DataError, InputError
-from steepest.seeds import generator
 from steepest.training.augment import CropFlip, normalise
 
 _BATCHES_AT_ONCE = 32

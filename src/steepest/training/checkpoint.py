@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from steepest.core.tensor_file import read_tensors, write_tensors
 from steepest.errors import DataError, InputError, SlowPathWarning
-from steepest.tensor_file import read_tensors, write_tensors
 
 _SECONDS = 60.0
 

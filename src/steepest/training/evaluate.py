@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from steepest.datasets.base import Images
-from steepest.datasets.sealed import Labels
+from steepest.data.base import Images
+from steepest.data.sealed import Labels
 from steepest.errors import InputError, NonFiniteError
-from steepest.gradnorm.inputs import call, logits_of
-from steepest.gradnorm.preserve import evaluating
+from steepest.modules.batches import call, logits_of
+from steepest.modules.preserve import evaluating
 from steepest.tasks.base import Metric, Task
 from steepest.training.augment import normalise
 from steepest.training.batches import read_rows

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from steepest.models.features import Features
+from steepest.modules.features import Features
 
 
 class Extra(nn.Module, ABC):

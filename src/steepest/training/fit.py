@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from steepest.datasets.base import Images
-from steepest.datasets.sealed import Labels
+from steepest.core.progress import Progress
+from steepest.data.base import Images
+from steepest.data.sealed import Labels
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
-from steepest.progress import Progress
 from steepest.tasks import Task
 from steepest.training.augment import AUGMENTATIONS, OWN
 from steepest.training.batches import LabelledImages

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from steepest.datasets.streamed import Streamed
-from steepest.models.fingerprint import fingerprint
+from steepest.data.streamed import Streamed
+from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Task
 from steepest.training.batches import LabelledImages
 from steepest.training.recipe import Recipe

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from steepest.seeds import derive
+from steepest.core.seeds import derive
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import SlowPathWarning, SteepestError, in_one_line
-from steepest.gradnorm.inputs import call, logits_of
-from steepest.models.features import extract_features, find_penultimate
+from steepest.modules.batches import call, logits_of
+from steepest.modules.features import extract_features, find_penultimate
 from steepest.tasks import Task
 from steepest.training.extra import Extra
 

@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from steepest.gradnorm.inputs import logits_of
+from steepest.modules.batches import logits_of
 from steepest.tasks import Task
 from steepest.training.kernels import available
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steepest.labelling.exchange.folder import LoopFolder, Settings
 from steepest.labelling.exchange.rounds import Round
-from steepest.scoring.selection import Selection
+from steepest.selecting.selection import Selection
 
 IDS = ["a.png", "b, c.png", "ä d.png", "e.png", "f.png"]
 CLASSES = ("cat", "dog", "2")

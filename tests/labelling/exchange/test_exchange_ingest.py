@@ -14,7 +14,7 @@ from steepest.labelling.exchange.ingest import ingest
 from steepest.labelling.exchange.rounds import Round
 from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.pool import State, Verb
-from steepest.scoring.selection import Selection
+from steepest.selecting.selection import Selection
 
 CSV = 'id,label\na.png,cat\n"b, c.png",dog\nä d.png,2\n'
 

@@ -15,7 +15,7 @@ from steepest.labelling.exchange.ingest import ingest
 from steepest.labelling.exchange.next_round import take_round
 from steepest.labelling.exchange.rounds import Round
 from steepest.pool import State
-from steepest.scoring.selection import Selection
+from steepest.selecting.selection import Selection
 
 SETTINGS = Settings("classification", CLASSES, "photos")
 

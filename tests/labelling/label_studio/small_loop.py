@@ -6,12 +6,12 @@ import numpy as np
 from fake_label_studio import TOKEN
 from PIL import Image
 
-from steepest.download.retry import Patience
+from steepest.core.retry import Patience
 from steepest.labelling.exchange.folder import LoopFolder, Settings
 from steepest.labelling.exchange.rounds import Round
 from steepest.labelling.label_studio.account import Account
 from steepest.labelling.label_studio.client import Client
-from steepest.scoring.selection import Selection
+from steepest.selecting.selection import Selection
 
 IDS = [f"{i}.png" for i in range(8)]
 CLASSES = ("cat", "dog & co", "owl")

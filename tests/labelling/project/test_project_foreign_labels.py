@@ -14,7 +14,7 @@ from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.labelling.project import importing
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.separators import split_names
-from steepest.scoring.selection import Selection
+from steepest.selecting.selection import Selection
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
-from steepest.datasets import large_images
-from steepest.datasets.file_table import list_files
-from steepest.datasets.folder import ImageFolder
-from steepest.datasets.image_view import ViewReader
-from steepest.datasets.large_images import MOST_JPEG_PIXELS
+from steepest.data import large_images
+from steepest.data.file_table import list_files
+from steepest.data.folder import ImageFolder
+from steepest.data.image_view import ViewReader
+from steepest.data.large_images import MOST_JPEG_PIXELS
 from steepest.errors import DataError, SkippedFilesWarning
 from steepest.labelling.label_studio.pictures import Gallery
 from steepest.labelling.project import decoding

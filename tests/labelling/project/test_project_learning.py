@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from steepest.datasets.digits import digits
+from steepest.core.progress import SilentProgress
+from steepest.data.digits import digits
 from steepest.labelling.project.learning import choose_recipe, learn
 from steepest.labelling.project.settings import Settings
-from steepest.progress import SilentProgress
 from steepest.training.batches import split_order
 
 MOST_VIEWS = 19_200

@@ -10,7 +10,7 @@ from small_project import CLASSES, make_photos, open_project
 from steepest.labelling.project import Project
 from steepest.labelling.project.retraining import run_round
 from steepest.models import build
-from steepest.models.weights import save_weights
+from steepest.modules.weights import save_weights
 
 FAST = {"epochs": 2, "batch_size": 4, "image_size": 12}
 

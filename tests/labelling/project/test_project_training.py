@@ -15,9 +15,9 @@ from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.trainings import claim, interrupt, is_due, request
 from steepest.labelling.project.watching import StoreProgress
 from steepest.models import build
-from steepest.models.weights import load_weights, save_weights
-from steepest.scoring.regime import Regime
-from steepest.scoring.select import choose_from
+from steepest.modules.weights import load_weights, save_weights
+from steepest.selecting.regime import Regime
+from steepest.selecting.select import choose_from
 
 FAST = {"epochs": 6, "batch_size": 6, "image_size": 12, "lr": 0.01}
 

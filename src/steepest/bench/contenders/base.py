@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from steepest.bench.case import Case
-from steepest.registry import Registry
+from steepest.core.registry import Registry
 
 
 @dataclass(frozen=True)

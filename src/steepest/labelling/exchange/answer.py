@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.pool.values import Label
-from steepest.seeds import SampleId
 
 Map = npt.NDArray[np.uint8]
 """Class numbers [H, W], 255 where no class is known."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from steepest.core.seeds import SampleId
 from steepest.errors import PoolError
 from steepest.labelling.exchange.answer import Answer
 from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label, check_text
-from steepest.seeds import SampleId
 
 _ORDER = (Verb.UNLABEL, Verb.LABEL, Verb.RELABEL, Verb.SKIP, Verb.QUERY)
 

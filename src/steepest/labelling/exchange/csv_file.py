@@ -8,14 +8,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from steepest.counted import counted
+from steepest.core.counted import counted
 from steepest.errors import InputError, JournalError
 from steepest.labelling.exchange.answer import Answer
 from steepest.labelling.exchange.folder import JOURNAL, LABELS, LoopFolder
 from steepest.labelling.exchange.rows import Row, skip_reason
 from steepest.labelling.exchange.text import read_text
 from steepest.pool import Pool
-from steepest.scoring.selection import Selection
+from steepest.selecting.selection import Selection
 
 _SEPARATORS = (",", ";", "\t")
 _ID_COLUMN = frozenset({"id"})

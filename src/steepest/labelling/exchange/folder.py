@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from steepest.core.files import SCRATCH_PREFIX, write_atomically
+from steepest.core.parsing import parse_json
+from steepest.core.seeds import SampleId
+from steepest.core.tables import from_table, to_table
 from steepest.errors import InputError, JournalError, PoolError, RunFolderError
-from steepest.files import SCRATCH_PREFIX, write_atomically
 from steepest.labelling.exchange.array_identity import ArrayIdentity
 from steepest.labelling.exchange.maps import MapStore
 from steepest.labelling.exchange.rounds import Round, read_round, write_round
 from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
-from steepest.parsing import parse_json
 from steepest.pool import FileLock, Pool, State, Verb
 from steepest.pool.values import Label
-from steepest.seeds import SampleId
-from steepest.tables import from_table, to_table
 
 SETTINGS, JOURNAL, LABELS = "loop.json", "pool.jsonl", "labels.csv"
 FORMAT = 1

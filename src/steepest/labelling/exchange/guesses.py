@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steepest.counted import counted
+from steepest.core.counted import counted
+from steepest.core.seeds import SampleId
+from steepest.core.tables import from_table
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm import inputs as batches
-from steepest.gradnorm.preserve import evaluating
 from steepest.labelling.exchange.maps import MapStore, map_label
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION, Vocabulary
+from steepest.modules import batches
+from steepest.modules.preserve import evaluating
 from steepest.pool.values import Label
-from steepest.scoring.samples import PoolLike, as_samples
-from steepest.seeds import SampleId
-from steepest.tables import from_table
+from steepest.selecting.samples import PoolLike, as_samples
 from steepest.tasks.base import TASKS
 
 _AT_ONCE = 16

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from steepest.core.files import write_atomically
 from steepest.errors import InputError, UnknownNameError
-from steepest.files import write_atomically
 from steepest.labelling.exchange.answer import Answer, merge
 from steepest.labelling.exchange.changes import Change, carry_out, plan
 from steepest.labelling.exchange.csv_file import check_known, label_table, read_csv

@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+from steepest.core.parsing import parse_json
 from steepest.errors import InputError
 from steepest.labelling.exchange.rows import Row, skip_reason
 from steepest.labelling.exchange.text import read_text
-from steepest.parsing import parse_json
-from steepest.scoring.selection import Selection
+from steepest.selecting.selection import Selection
 
 _OUR_KEYS = frozenset({"label", "labels", "skip"})
 

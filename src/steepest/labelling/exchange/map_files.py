@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from steepest.core.files import write_atomically
 from steepest.errors import InputError
-from steepest.files import write_atomically
 from steepest.labelling.exchange.answer import Map
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.vocabulary import SEGMENTATION

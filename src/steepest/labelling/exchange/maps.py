@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from steepest.datasets.formats import IMAGE_FORMATS
+from steepest.core.files import write_atomically
+from steepest.core.seeds import SampleId
+from steepest.data.formats import IMAGE_FORMATS
 from steepest.errors import DataError, InputError, first_line
-from steepest.files import write_atomically
 from steepest.labelling.exchange.answer import Map
 from steepest.pool.values import Label
-from steepest.seeds import SampleId
 from steepest.tasks.segmentation import IGNORED
 
 FOLDER = "maps"

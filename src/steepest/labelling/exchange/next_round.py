@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LoopFolder, next_round
 from steepest.labelling.exchange.rounds import Numbered, Round
 from steepest.labelling.exchange.waiting import find_waiting
 from steepest.pool import Pool, State
 from steepest.pool.values import Label
-from steepest.scoring.selection import Selection
-from steepest.seeds import SampleId
+from steepest.selecting.selection import Selection
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from steepest.core.files import write_atomically
+from steepest.core.parsing import parse_json
+from steepest.core.seeds import SampleId
+from steepest.core.tables import from_table, to_table
 from steepest.errors import JournalError
-from steepest.files import write_atomically
-from steepest.parsing import parse_json
 from steepest.pool.values import Label
-from steepest.scoring.selection import Selection
-from steepest.seeds import SampleId
-from steepest.tables import from_table, to_table
+from steepest.selecting.selection import Selection
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError, SteepestError
 from steepest.labelling.exchange.answer import Answer, Map
 from steepest.labelling.exchange.folder import LoopFolder
@@ -16,7 +17,6 @@ from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
 from steepest.labelling.spellings import spellings
 from steepest.pool import Pool
 from steepest.pool.values import Label, check_text
-from steepest.seeds import SampleId
 
 Reader = Callable[[Path], Iterator["Row"]]
 """Reads the rows of a file."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from steepest.core.seeds import SampleId
 from steepest.labelling.exchange.folder import SERVER, LoopFolder, next_round
 from steepest.labelling.exchange.rounds import Numbered, Round, part_of, read_round
 from steepest.pool import Pool, State, Verb
-from steepest.scoring.selection import Selection
-from steepest.seeds import SampleId
+from steepest.selecting.selection import Selection
 
 _NO_SCORE = float("nan")
 

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from steepest.core.parsing import parse_json
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError, SteepestError, UnknownNameError
 from steepest.labelling.exchange.answer import Answer
 from steepest.labelling.exchange.folder import SERVER, LoopFolder
@@ -19,10 +21,8 @@ from steepest.labelling.exchange.text import read_text
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION
 from steepest.labelling.label_studio.masks import draw_map, vote_map
 from steepest.labelling.label_studio.tasks import ID, KEY
-from steepest.parsing import parse_json
 from steepest.pool import Pool
 from steepest.pool.values import Label
-from steepest.seeds import SampleId
 
 DISAGREEMENTS = ("refuse", "majority")
 Json = Mapping[str, Any]

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, TypeVar
 
-from steepest.download.retry import Patience
-from steepest.download.web import make_opener
+from steepest.core.parsing import parse_json
+from steepest.core.retry import Patience
+from steepest.core.web import make_opener
 from steepest.errors import DataError
 from steepest.labelling.label_studio.account import Account
-from steepest.parsing import parse_json
 from steepest.version import __version__
 
 _Made = TypeVar("_Made")

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steepest.datasets.large_images import open_image
-from steepest.datasets.pixels import ORIENTATION, explain_damage, to_eight_bits
-from steepest.datasets.quiet import QUIET
+from steepest.core.seeds import SampleId
+from steepest.data.large_images import open_image
+from steepest.data.pixels import ORIENTATION, explain_damage, to_eight_bits
+from steepest.data.quiet import QUIET
 from steepest.errors import DataError, InputError
 from steepest.labelling.exchange.array_identity import ArrayIdentity, identify_array
-from steepest.seeds import SampleId
 
 _SHOWN_AS_THEY_ARE = {"PNG": "png", "JPEG": "jpg", "GIF": "gif", "WEBP": "webp"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from steepest.core.seeds import SampleId
 from steepest.labelling.exchange.changes import plan, withdraw
 from steepest.labelling.exchange.csv_file import check_known
 from steepest.labelling.exchange.folder import SERVER, LoopFolder
@@ -13,7 +14,6 @@ from steepest.labelling.label_studio.annotations import Read, Rules, read_tasks
 from steepest.labelling.label_studio.project import Project
 from steepest.pool import Pool, State
 from steepest.pool.values import Label
-from steepest.seeds import SampleId
 
 
 @dataclass

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from steepest.core.seeds import SampleId
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.rounds import Round
 from steepest.labelling.exchange.vocabulary import SEGMENTATION
 from steepest.labelling.label_studio.config import CHOICES, IMAGE
 from steepest.labelling.label_studio.masks import make_regions
 from steepest.pool.values import Label
-from steepest.seeds import SampleId
 
 ID, KEY = "steepest_id", "steepest_pool"
 MODEL_VERSION = "steepest"

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from steepest.core.seeds import random_subset
 from steepest.errors import InputError
 from steepest.labelling.project.cheap_features import SIDE, Features, describe
 from steepest.labelling.project.learning import Learnt, see_features
@@ -24,12 +25,11 @@ from steepest.labelling.project.round import Round
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.spread import choose_spread
 from steepest.labelling.project.squares import most_samples
-from steepest.scoring.looking import Looking, as_strategy
-from steepest.scoring.regime import describe_inversion
-from steepest.scoring.samples import as_samples
-from steepest.scoring.select import choose_from
-from steepest.scoring.selection import Selection
-from steepest.selection import random_subset
+from steepest.selecting.looking import Looking, as_strategy
+from steepest.selecting.regime import describe_inversion
+from steepest.selecting.samples import as_samples
+from steepest.selecting.select import choose_from
+from steepest.selecting.selection import Selection
 from steepest.strategies import Strategy
 from steepest.training.augment import normalise
 

@@ -13,9 +13,9 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steepest.datasets.large_images import LONGEST_SIDE, open_image
-from steepest.datasets.pixels import explain_damage, to_eight_bits
-from steepest.datasets.quiet import QUIET
+from steepest.data.large_images import LONGEST_SIDE, open_image
+from steepest.data.pixels import explain_damage, to_eight_bits
+from steepest.data.quiet import QUIET
 from steepest.errors import DataError
 from steepest.labelling.project.passing import explain_passing
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from steepest.core.files import scratch_beside, write_atomically
 from steepest.errors import DataError, InputError
-from steepest.files import scratch_beside, write_atomically
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.following import SPLIT_CONTENTS
 from steepest.labelling.project.label_files import choose_format

@@ -12,17 +12,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from steepest.datasets.image_view import IMAGENET_MEAN, IMAGENET_STD
-from steepest.devices import choose_device
+from steepest.core.devices import choose_device
+from steepest.core.files import expand_home
+from steepest.core.progress import Progress
+from steepest.core.seeds import derive
+from steepest.data.image_view import IMAGENET_MEAN, IMAGENET_STD
 from steepest.errors import InputError
-from steepest.files import expand_home
 from steepest.labelling.project.settings import Settings
 from steepest.models import build
-from steepest.models.features import extract_features, find_penultimate
-from steepest.models.lazy import check_made
-from steepest.models.weights import load_weights
-from steepest.progress import Progress
-from steepest.seeds import derive
+from steepest.modules.features import extract_features, find_penultimate
+from steepest.modules.lazy import check_made
+from steepest.modules.weights import load_weights
 from steepest.tasks.base import Task
 from steepest.tasks.classification import Classification
 from steepest.tasks.multi_label import MultiLabel

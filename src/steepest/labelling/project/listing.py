@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from steepest.datasets.folder import SUFFIXES
+from steepest.core.seeds import keyed_uniform
+from steepest.data.folder import SUFFIXES
 from steepest.errors import DataError
 from steepest.labelling.project.resolve import reopen
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.stamps import Stamp
 from steepest.labelling.project.store import Store
-from steepest.seeds import keyed_uniform
 
 VOLUME_SUFFIXES = frozenset({".npy", ".npz", ".mrc"})
 """The names' endings of arrays and volumes that are shown as pictures."""

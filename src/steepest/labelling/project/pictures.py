@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from steepest.devices import usable_cores
+from steepest.core.devices import usable_cores
+from steepest.core.files import write_atomically
 from steepest.errors import DataError, InputError
-from steepest.files import write_atomically
 from steepest.labelling.project.decoding import read_picture
 from steepest.labelling.project.history import find_image
 from steepest.labelling.project.listing import check_there

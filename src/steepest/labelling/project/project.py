@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from steepest.core.files import write_atomically
+from steepest.core.lock import FileLock
 from steepest.errors import DataError, InputError
-from steepest.files import write_atomically
 from steepest.labelling.project.classes import ClassList, add_class
 from steepest.labelling.project.deciding import Deciding
 from steepest.labelling.project.exchanging import Exchanging
@@ -32,7 +33,6 @@ from steepest.labelling.project.store import FILE_NAME, Store
 from steepest.labelling.project.trainer import Trainer
 from steepest.labelling.project.trainings import latest_batch, list_picks, list_trainings
 from steepest.labelling.project.trust import refuse_code, refuse_links
-from steepest.pool.lock import FileLock
 
 FOLDER_NAME = ".steepest"
 """Where a project is by default: in the folder of the images."""

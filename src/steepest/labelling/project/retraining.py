@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from steepest.core.seeds import keyed_uniform, random_subset
 from steepest.errors import InputError, RunFolderError
 from steepest.labelling.project.choosing import SPREAD, pick_by_model, pick_spread
 from steepest.labelling.project.copies import find_copies
@@ -26,10 +27,8 @@ from steepest.labelling.project.round import Round
 from steepest.labelling.project.squares import most_samples
 from steepest.labelling.project.store import Store
 from steepest.labelling.project.trainings import claim
-from steepest.models.fingerprint import fingerprint
-from steepest.models.weights import save_weights
-from steepest.seeds import keyed_uniform
-from steepest.selection import random_subset
+from steepest.modules.fingerprint import fingerprint
+from steepest.modules.weights import save_weights
 
 _KEPT_MODELS = 2
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from torch import Tensor
 
+from steepest.core.seeds import derive
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.settings import Settings, load_settings
 from steepest.labelling.project.squares import read_squares
 from steepest.labelling.project.store import Store
 from steepest.labelling.project.watching import StoreProgress
-from steepest.seeds import derive
 
 
 class Round:

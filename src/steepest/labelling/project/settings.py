@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from steepest.core.parsing import parse_json
+from steepest.core.tables import from_table
 from steepest.errors import DataError, InputError, UnknownNameError, first_line
-from steepest.parsing import parse_json
-from steepest.tables import from_table
 from steepest.training.augment import AUGMENTATIONS
 
 FIXED = ("multi_label", "validation_share", "seed")
@@ -125,7 +125,7 @@ class Settings:
         Raises:
             InputError: Naming what is wrong.
         """
-        from steepest.devices import choose_device
+        from steepest.core.devices import choose_device
         from steepest.models.base import check_options
         from steepest.models.factory import check_factory
         from steepest.strategies import create

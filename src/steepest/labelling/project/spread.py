@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from steepest.seeds import derive
-from steepest.selection.distances import squared_distances
-from steepest.selection.k_means import k_means
+from steepest.core.seeds import derive
+from steepest.strategies.algorithms.distances import squared_distances
+from steepest.strategies.algorithms.k_means import k_means
 
 _ROUNDS = 25
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from steepest.core.files import scratch_beside
 from steepest.errors import DataError, RunFolderError, first_line
-from steepest.files import scratch_beside
 from steepest.labelling.project.schema import CHANGES, TABLES, VERSION, find_foreign
 from steepest.labelling.project.traces import refuse_to_begin_anew
 

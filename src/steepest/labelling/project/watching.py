@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from steepest.core.progress import Step
 from steepest.errors import RunFolderError
 from steepest.labelling.project.store import Store
-from steepest.progress import Step
 
 _SECONDS_BETWEEN = 0.5
 

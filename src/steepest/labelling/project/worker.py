@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from steepest.devices import usable_cores
+from steepest.core.devices import usable_cores
 from steepest.errors import SteepestError, first_line, in_one_line
 from steepest.labelling.project.retraining import run_round
 from steepest.labelling.project.store import FILE_NAME, Store

@@ -11,9 +11,9 @@ from typing import Annotated, BinaryIO, Literal
 from fastapi import APIRouter, File, Form, UploadFile
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
-from steepest.counted import counted
+from steepest.core.counted import counted
+from steepest.core.files import SCRATCH_PREFIX
 from steepest.errors import InputError
-from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import ImportReport
 from steepest.labelling.project.exporting import label_text
 from steepest.labelling.project.label_files import SUFFIXES

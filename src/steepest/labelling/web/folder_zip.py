@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from steepest.core.files import SCRATCH_PREFIX
 from steepest.errors import DataError, InputError, SkippedFilesWarning
-from steepest.files import SCRATCH_PREFIX
 from steepest.labelling.project import Project
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.exporting import COPIES, copies_text

@@ -10,8 +10,8 @@ import tempfile
 import warnings
 from pathlib import Path
 
+from steepest.core.files import SCRATCH_PREFIX
 from steepest.errors import InputError, SettingWarning
-from steepest.files import SCRATCH_PREFIX
 
 TOKEN_NAME = "token"  # noqa: S105 - the name of a file
 """What the file is called in the folder of a project."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from steepest.core.seeds import generator
 from steepest.errors import InputError
 from steepest.labelling.project.project import Project
 from steepest.labelling.project.statistics.curve import (
@@ -18,7 +19,6 @@ from steepest.labelling.project.statistics.curve import (
     binomial_interval,
     learning_curve,
 )
-from steepest.seeds import generator
 
 Status = Literal["too-few", "reached", "out-of-reach", "estimate"]
 Numbers = npt.NDArray[np.float64]

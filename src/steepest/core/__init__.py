@@ -1,0 +1,1 @@
+"""What every room may use and what knows no room: seeds, files, locks, journals, tables, names, progress."""

@@ -1,0 +1,155 @@
+"""Caltech-101: 8,677 pictures of objects in 101 classes (L. Fei-Fei et al., 2004)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from steepest.core.seeds import keyed_uniform
+from steepest.data.arrays import from_arrays
+from steepest.data.base import DATASETS, ImageSet
+from steepest.data.completeness import (
+    check_choice,
+    check_count,
+    check_labels,
+    check_names,
+    describe_remedy,
+    need_root,
+    remedy_added,
+)
+from steepest.data.image_files import Pixels, SquareCrop, list_images, read_images
+from steepest.data.shards import read_classes, read_shards
+from steepest.errors import DataError, InputError
+
+_TREE = "101_ObjectCategories"
+_PLACES = (_TREE, f"caltech-101/{_TREE}", f"caltech101/{_TREE}")
+_SHARDS = "caltech101_64"
+_SHARDS_SIZE = 64
+_BACKGROUND = "BACKGROUND_Google"
+_REMEDY = describe_remedy("caltech101", f"{_TREE}/ (or {_SHARDS}/, with source = 'shards')")
+
+Arrays = tuple[Pixels, npt.NDArray[np.int64], Pixels, npt.NDArray[np.int64]]
+"""Training images and labels, test images and labels."""
+
+
+@dataclass(frozen=True)
+class Edition:
+    """What a complete copy holds; the background's class is not counted."""
+
+    class_count: int = 101
+    image_count: int = 8_677
+    train_count: int = 7_766
+    shards_train_count: int = 5_784
+    shards_test_count: int = 2_893
+
+
+@DATASETS.register("caltech101")
+def caltech101(
+    root: Path | None = None, *, source: str = "official", size: int = 0, seed: int = 0
+) -> ImageSet:
+    """Load Caltech-101 without its background class.
+
+    The official files have no split: of each class, 9 in 10 images (rounded down) are drawn
+    for training. Images are squeezed into a square, of which the middle 7/8 are kept.
+
+    Args:
+        root: The folder of data sets.
+        source: ``"official"`` for the folder ``101_ObjectCategories``, ``"shards"`` for the
+            compact copy of 64x64 pixels, which has a split of its own.
+        size: The images' side in pixels; 0 for the usual one, 224 for the official files.
+        seed: Decides the split of the official files.
+
+    Raises:
+        DataError: If the files are not under ``root``, or are incomplete or damaged.
+        InputError: If the shards are to have another size or split than they have.
+    """
+    return read_caltech101(root, Edition(), source=source, size=size, seed=seed)
+
+
+def read_caltech101(
+    root: Path | None, edition: Edition, *, source: str = "official", size: int = 0, seed: int = 0
+) -> ImageSet:
+    """Load an edition of Caltech-101."""
+    check_choice("source", source, ("official", "shards"))
+    _check_options(source, size, seed)
+    with remedy_added(_REMEDY):
+        place = need_root(root, "Caltech-101")
+        if source == "shards":
+            classes, arrays = _read_shards(place / _SHARDS, edition)
+        else:
+            classes, arrays = _read_tree(_find_tree(place), edition, size or 224, seed)
+    return from_arrays(
+        *arrays,
+        classes,
+        name="caltech101",
+        # As the paper's line of work has it: centred, but not scaled.
+        mean=(0.5020, 0.5020, 0.5020),
+        std=(1.0, 1.0, 1.0),
+        layout="channels-first",
+        augmentation="flip",
+    )
+
+
+def _check_options(source: str, size: int, seed: int) -> None:
+    if size < 0 or (source == "shards" and size not in (0, _SHARDS_SIZE)):
+        which = f"{_SHARDS_SIZE} for the shards" if source == "shards" else "a side in pixels"
+        raise InputError(f"caltech101: size is {size}; give {which}, or 0 for the usual one")
+    if source == "shards" and seed:
+        raise InputError("caltech101: the shards have a split of their own; leave the seed out")
+
+
+def _find_tree(root: Path) -> Path:
+    for place in _PLACES:
+        if (root / place).is_dir():
+            return root / place
+    raise DataError(f"{root}: Caltech-101 is not there")
+
+
+def _read_tree(
+    tree: Path, edition: Edition, size: int, seed: int
+) -> tuple[tuple[str, ...], Arrays]:
+    classes = tuple(sorted(p.name for p in tree.iterdir() if p.is_dir() and p.name[0] != "."))
+    classes = tuple(name for name in classes if name != _BACKGROUND)
+    check_names(classes, edition.class_count, f"{tree}")
+    by_class = [list_images(tree / name, ".jpg") for name in classes]
+    check_count(sum(map(len, by_class)), edition.image_count, f"{tree}")
+    train, test = _split(by_class, seed)
+    check_count(sum(map(len, train)), edition.train_count, f"{tree} (training part)")
+    crop = SquareCrop(squeezed=round(size * 8 / 7), side=size)
+    parts = [
+        (read_images([path for paths in part for path in paths], crop), _label(part))
+        for part in (train, test)
+    ]
+    return classes, (*parts[0], *parts[1])
+
+
+def _split(by_class: list[list[Path]], seed: int) -> tuple[list[list[Path]], list[list[Path]]]:
+    """Draw the training images of each class; both parts stay in order of their names."""
+    train, test = [], []
+    for paths in by_class:
+        # Keyed by name: a class's split depends on its own files alone, whatever the folder.
+        ids = [f"{path.parent.name}/{path.name}" for path in paths]
+        order = np.argsort(keyed_uniform(seed, "caltech101 split", ids)[:, 0], kind="stable")
+        chosen = set(order[: len(paths) * 9 // 10].tolist())
+        train.append([path for row, path in enumerate(paths) if row in chosen])
+        test.append([path for row, path in enumerate(paths) if row not in chosen])
+    return train, test
+
+
+def _label(part: list[list[Path]]) -> npt.NDArray[np.int64]:
+    return np.repeat(np.arange(len(part), dtype=np.int64), [len(paths) for paths in part])
+
+
+def _read_shards(folder: Path, edition: Edition) -> tuple[tuple[str, ...], Arrays]:
+    classes = read_classes(folder)
+    check_names(classes, edition.class_count, f"{folder / 'classes.json'}")
+    train, test = read_shards(folder, "train"), read_shards(folder, "test")
+    for (_, labels), count, split in (
+        (train, edition.shards_train_count, "train"),
+        (test, edition.shards_test_count, "test"),
+    ):
+        check_labels(labels, count, len(classes), f"{folder} ({split})")
+    return classes, (*train, *test)

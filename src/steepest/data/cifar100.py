@@ -1,0 +1,93 @@
+"""CIFAR-100: 60,000 colour images of 32x32 in a hundred classes (A. Krizhevsky, 2009)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from steepest.data import cifar10
+from steepest.data.arrays import from_arrays
+from steepest.data.base import DATASETS, ImageSet
+from steepest.data.cifar_batches import decode_batches, decode_names, open_official
+from steepest.data.completeness import (
+    check_choice,
+    check_labels,
+    check_names,
+    describe_remedy,
+    need_root,
+    remedy_added,
+)
+from steepest.errors import DataError
+
+NORMALISATIONS = MappingProxyType(
+    {
+        "cifar10": (cifar10.MEAN, cifar10.STD),
+        "own": ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
+    }
+)
+"""Mean and standard deviation per channel, by the option's value."""
+
+_FOLDER = "cifar-100-python"
+_ARCHIVE = "cifar-100-python.tar.gz"
+_REMEDY = describe_remedy("cifar100", f"{_FOLDER} or {_ARCHIVE}")
+
+
+@dataclass(frozen=True)
+class Edition:
+    """What a complete copy holds."""
+
+    train_count: int = 50_000
+    test_count: int = 10_000
+    class_count: int = 100
+    archive_md5: str = "eb9058c3a382ffc7106e4002c42a8d85"
+
+
+@DATASETS.register("cifar100")
+def cifar100(root: Path | None = None, *, normalisation: str = "cifar10") -> ImageSet:
+    """Load CIFAR-100, with its hundred fine classes, from its official files.
+
+    Args:
+        root: The folder of data sets.
+        normalisation: ``"cifar10"`` for the mean and standard deviation of CIFAR-10, which
+            the paper's line of work uses here too, or ``"own"`` for those of these images.
+
+    Raises:
+        DataError: If they are not under ``root``, or are incomplete or damaged.
+        UnknownNameError: If there is no such normalisation.
+    """
+    return read_cifar100(root, Edition(), normalisation=normalisation)
+
+
+def read_cifar100(
+    root: Path | None, edition: Edition, *, normalisation: str = "cifar10"
+) -> ImageSet:
+    """Load an edition of CIFAR-100."""
+    check_choice("normalisation", normalisation, tuple(NORMALISATIONS))
+    mean, std = NORMALISATIONS[normalisation]
+    with remedy_added(_REMEDY):
+        place = need_root(root, "CIFAR-100")
+        files = ("train", "test", "meta")
+        official = open_official(place / _FOLDER, place / _ARCHIVE, edition.archive_md5, files)
+        if official is None:
+            raise DataError(f"{place}: CIFAR-100 is not there")
+        where, read = official
+        classes = decode_names(read, "meta", where, "fine_label_names")
+        check_names(classes, edition.class_count, f"{where / 'meta'}")
+        train = decode_batches(read, ("train",), where, "fine_labels")
+        test = decode_batches(read, ("test",), where, "fine_labels")
+        for (_, labels), count, file in (
+            (train, edition.train_count, "train"),
+            (test, edition.test_count, "test"),
+        ):
+            check_labels(labels, count, len(classes), f"{where / file}", balanced=True)
+    return from_arrays(
+        *train,
+        *test,
+        classes,
+        name="cifar100",
+        mean=mean,
+        std=std,
+        layout="channels-first",
+        augmentation="crop-flip",
+    )

@@ -1,0 +1,12 @@
+"""Files from elsewhere: fetched with resume, checked, unpacked safely, or taken from a disk."""
+
+from __future__ import annotations
+
+from steepest.core.retry import Patience
+from steepest.data.download.checksum import compute_md5
+from steepest.data.download.effort import Effort
+from steepest.data.download.fetch import Wanted, fetch
+from steepest.data.download.obtain import Obtained, obtain
+from steepest.data.download.unpack import unpack
+
+__all__ = ["Effort", "Obtained", "Patience", "Wanted", "compute_md5", "fetch", "obtain", "unpack"]

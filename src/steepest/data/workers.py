@@ -1,0 +1,218 @@
+"""Worker processes that read samples ahead, into memory that they share with this one.
+
+They start from a fork server: a plain fork would copy a process in which CUDA and other threads
+may be at work. The main file is not run again in them, unless it defines what they read with, so
+that scripts without ``if __name__ == "__main__":`` work, too.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from steepest.core.main_module import main_can_be_imported, main_hidden
+from steepest.core.own_code import own_code_importable
+from steepest.data.parcel import Parcel, pack, share
+from steepest.errors import DataError, SteepestError, first_line
+
+Read = Callable[[int, Tensor | None], Tensor]
+"""Reads one sample by its row and draws; raises nothing but a ``SteepestError``."""
+
+Job = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]
+"""A batch: its rows [B], and its draws [B, D] where it is augmented."""
+
+_AHEAD = 2
+"""Batches that a worker may have in hand: one to read, one to wait for its turn."""
+
+_PATIENCE_SECONDS = 5.0
+"""How long a process may take to end before it is made to, or left alone: a disk may hang."""
+
+_PRELOADED = ["steepest.data.workers", "PIL.Image"]
+
+
+def read_ahead(
+    read: Read, jobs: Sequence[Job], shape: Sequence[int], dtype: torch.dtype, workers: int
+) -> Iterator[Tensor]:
+    """Yield batches in their order, read by worker processes.
+
+    Args:
+        read: Reads one sample.
+        jobs: What to read.
+        shape: Of one sample.
+        dtype: Of one sample.
+        workers: How many processes.
+
+    Raises:
+        DataError: If a sample cannot be read, or a worker cannot be started or ends.
+    """
+    parcel = pack(read)
+    if parcel.needs_main and not main_can_be_imported():
+        raise DataError(
+            "worker processes cannot see what is defined in a notebook or typed in: put the data "
+            "set into a file and import it, or set workers = 0"
+        )
+    largest = max((len(rows) for rows, _ in jobs), default=0)
+    team: list[_Worker] = []
+    try:
+        with main_hidden(not parcel.needs_main), own_code_importable():
+            for _ in range(workers):
+                team.append(_Worker(parcel, share((_AHEAD, largest, *shape), dtype)))  # noqa: PERF401 - those started must be stopped
+        yield from _take_turns(team, jobs)
+    finally:
+        for worker in team:
+            worker.stop()
+        for worker in team:
+            worker.wait()
+
+
+def _take_turns(team: Sequence[_Worker], jobs: Sequence[Job]) -> Iterator[Tensor]:
+    def ask(number: int) -> None:
+        if number < len(jobs):
+            turn, seat = divmod(number, len(team))
+            team[seat].ask(turn % _AHEAD, jobs[number])
+
+    for number in range(len(team) * _AHEAD):
+        ask(number)
+    for number, (rows, _) in enumerate(jobs):
+        turn, seat = divmod(number, len(team))
+        batch = team[seat].answer(turn % _AHEAD, len(rows))
+        ask(number + len(team) * _AHEAD)
+        yield batch
+
+
+class _Worker:
+    """One process, seen from this one."""
+
+    def __init__(self, parcel: Parcel, slots: Tensor) -> None:
+        context = _context()
+        self._slots = slots
+        self._needs_main = parcel.needs_main
+        self._line, theirs = context.Pipe()
+        try:
+            self._process = context.Process(  # type: ignore[attr-defined]
+                target=_serve, args=(theirs, parcel, slots), daemon=True
+            )
+            self._process.start()
+        except (OSError, EOFError, RuntimeError, ValueError) as error:
+            self._line.close()
+            raise DataError(
+                f"a worker process cannot be started ({first_line(error)}): set workers = 0"
+            ) from error
+        finally:
+            theirs.close()
+
+    def ask(self, slot: int, job: Job) -> None:
+        try:
+            self._line.send((slot, *job))
+        except OSError:
+            # It is gone, which the next answer tells.
+            return
+
+    def answer(self, slot: int, count: int) -> Tensor:
+        """Return the batch that was asked for into this slot.
+
+        Raises:
+            DataError: If a sample of it cannot be read, or the process is gone.
+        """
+        ready = wait([self._line, self._process.sentinel])
+        try:
+            failure = self._line.recv() if self._line in ready else self._explain_end()
+        except (EOFError, OSError):
+            failure = self._explain_end()
+        if failure is not None:
+            raise DataError(failure)
+        return self._slots[slot, :count].clone()
+
+    def stop(self) -> None:
+        self._line.close()
+        self._process.terminate()
+
+    def wait(self) -> None:
+        self._process.join(_PATIENCE_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join(_PATIENCE_SECONDS)
+        if not self._process.is_alive():
+            self._process.close()
+
+    def _explain_end(self) -> str:
+        self._process.join(_PATIENCE_SECONDS)
+        code = self._process.exitcode or 0
+        reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+        remedy = (
+            'put what the script does under `if __name__ == "__main__":`'
+            if self._needs_main and code > 0
+            else "use fewer workers if memory ran out"
+        )
+        return (
+            f"a worker process ended while it was reading ({reason}): {remedy}, or set "
+            "workers = 0 to see why"
+        )
+
+
+def _serve(line: Connection, parcel: Parcel, slots: Tensor) -> None:
+    """Read what is asked for until nobody asks any more: the life of a worker."""
+    # Ctrl-C reaches the whole group of processes; the one that started this ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    torch.set_num_threads(1)
+    try:
+        read, failure = parcel.open(), None
+    except Exception as error:  # noqa: BLE001 - whatever a user's own data set raises
+        reason = first_line(error)
+        failure = f"the data set cannot be rebuilt in a worker process ({reason}): set workers = 0"
+    try:
+        while True:
+            slot, rows, draws = line.recv()
+            line.send(failure or _fill(slots[slot], read, rows, draws))
+    except (EOFError, OSError):
+        return
+
+
+def _fill(
+    slot: Tensor, read: Read, rows: npt.NDArray[np.int64], draws: npt.NDArray[np.float64] | None
+) -> str | None:
+    """Read a batch into a slot; return what went wrong."""
+    try:
+        for place, row in enumerate(rows):
+            draw = None if draws is None else torch.from_numpy(draws[place])
+            slot[place] = read(int(row), draw)
+    except SteepestError as error:
+        return str(error)
+    return None
+
+
+def _context() -> BaseContext:
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    # Torch takes a second to import: once, not once for each worker and epoch.
+    context.set_forkserver_preload(_PRELOADED)
+    with interrupts_ignored():
+        # It takes over what is ignored here: Ctrl-C is this process's to answer, not its own.
+        forkserver.ensure_running()
+    return context
+
+
+@contextmanager
+def interrupts_ignored() -> Iterator[None]:
+    """Let processes that are started meanwhile ignore Ctrl-C from their first moment."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Only the main thread may change how signals are dealt with.
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

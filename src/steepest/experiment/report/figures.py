@@ -1,0 +1,226 @@
+"""The figures: learning curves and penalty matrix, the same bytes for the same numbers."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from steepest.experiment.outcomes import BASELINE, Comparison
+from steepest.experiment.report.metric_words import words_of
+from steepest.experiment.report.numbers import DASH
+from steepest.experiment.statistics import Penalty, Summary
+
+if TYPE_CHECKING:  # Matplotlib is imported by the first figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+INK = "#1f2328"
+GRID = "#d5d9df"
+PAPER = "#ffffff"
+BLUE = "#0072b2"
+
+# Okabe and Ito's colours, told apart by colour-blind readers too; without yellow, which is too
+# pale on white. Lengths without a common factor keep colour, marker and dash from repeating
+# together.
+_COLOURS = (BLUE, "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (9, 2)))
+
+SETTINGS: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "steepest",
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GRID,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+}
+"""What matplotlib is told, so that every figure looks alike wherever it is drawn."""
+
+_SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+@dataclass(frozen=True)
+class LineStyle:
+    """How a strategy is drawn, told apart without colour as well."""
+
+    colour: str
+    marker: str
+    dash: Any
+
+
+def line_styles(strategies: Sequence[str]) -> dict[str, LineStyle]:
+    """Give each strategy its own style; random is always dotted in the colour of the text."""
+    styles: dict[str, LineStyle] = {}
+    for name in strategies:
+        if name == BASELINE:
+            styles[name] = LineStyle(INK, "x", (0, (1.5, 1.5)))
+            continue
+        turn = len([known for known in styles if known != BASELINE])
+        styles[name] = LineStyle(
+            _COLOURS[turn % len(_COLOURS)],
+            _MARKERS[turn % len(_MARKERS)],
+            _DASHES[turn % len(_DASHES)],
+        )
+    return styles
+
+
+def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
+    """Draw the metric's mean with its band; runs outside of the statistics as thin lines."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        axes = figure.add_subplot()
+        styles = line_styles(comparison.strategies)
+        handles = _draw_means(axes, summary, styles)
+        counted = {entry.strategy: entry.seeds for entry in summary.strategies}
+        for name in comparison.strategies:
+            for run in comparison.begun_runs(name):
+                if run.seed not in counted.get(name, ()):
+                    values = run.curve(summary.metric)
+                    (line,) = _draw_line(axes, run.budgets, values, styles[name], thin=True)
+                    handles.setdefault(name, line)
+        _draw_bands(axes, summary, styles)
+        axes.set_xlabel("labelled samples")
+        axes.set_ylabel(words_of(summary.metric).name)
+        _tick_budgets(axes, comparison)
+        _keep_to_shares(axes, comparison, summary.metric)
+        axes.grid(color=GRID, linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        # A leading underscore would hide the entry.
+        told = {e.strategy: f"{e.strategy} (n = {e.n})" for e in summary.strategies}
+        shown = [told.get(name, name) if summary.ragged else name for name in handles]
+        labels = [f" {name}" if name.startswith("_") else name for name in shown]
+        legend = figure.legend(
+            list(handles.values()),
+            labels,
+            loc="outside lower center",
+            ncols=min(3, len(handles)),
+            frameon=False,
+            handlelength=3.6,
+        )
+        take_literally(legend.get_texts())
+    return figure
+
+
+def seeds_of_a_band(summary: Summary) -> int:
+    """Return how many seeds a band takes: three where a strategy has them, otherwise two.
+
+    With two seeds Student's t is 12.7: such a band would cover all others.
+    """
+    return min(3, max([2, *summary.counts]))
+
+
+def draw_penalty(penalty: Penalty) -> Figure:
+    """Draw the penalty matrix: how often the row beats the column; a dash if not judged."""
+    import matplotlib as mpl
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+    names = penalty.strategies
+    side = 2.2 + 0.75 * len(names)
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=(side + 0.6, side), layout="constrained")
+        axes = figure.add_subplot()
+        blues = LinearSegmentedColormap.from_list("blues", [PAPER, BLUE])
+        # Cells as rectangles: an image inside an SVG would blur, and could not be restyled.
+        shades = [[value or 0.0 for value in row] for row in penalty.matrix]
+        axes.pcolormesh(shades, cmap=blues, vmin=0.0, vmax=1.0, edgecolor=GRID)
+        for i, row in enumerate(penalty.matrix):
+            for j, value in enumerate(row):
+                text = DASH if i == j or value is None else f"{value:.2f}"
+                colour = PAPER if shades[i][j] > 0.6 else INK
+                axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=colour)
+        centres = [k + 0.5 for k in range(len(names))]
+        axes.set_xticks(centres, labels=names, rotation=35, ha="right", rotation_mode="anchor")
+        axes.set_yticks(centres, labels=names)
+        take_literally([*axes.get_xticklabels(), *axes.get_yticklabels()])
+        axes.tick_params(length=0)
+        axes.invert_yaxis()
+        axes.set_aspect("equal")
+        axes.set_xlabel("is beaten (column)")
+        axes.set_ylabel("wins (row)")
+        axes.set_title("share of budgets at which the row beats the column", fontsize=9)
+    return figure
+
+
+def render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
+    """Return a figure as a file's bytes; the same figure gives the same bytes."""
+    import matplotlib as mpl
+
+    metadata = _SVG_METADATA if kind == "svg" else {"Software": None}
+    buffer = io.BytesIO()
+    with mpl.rc_context(SETTINGS), warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes; the page has the real text.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
+        figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
+    return buffer.getvalue()
+
+
+def take_literally(texts: Sequence[Text]) -> None:
+    """Let names stand as they are: dollar signs would be read as formulas."""
+    for text in texts:
+        text.set_parse_math(False)
+
+
+def _draw_means(axes: Axes, summary: Summary, styles: dict[str, LineStyle]) -> dict[str, Any]:
+    handles: dict[str, Any] = {}
+    for entry in summary.strategies:
+        curve, style = entry.curve, styles[entry.strategy]
+        (handles[entry.strategy],) = _draw_line(axes, curve.budgets, curve.mean, style)
+    return handles
+
+
+def _draw_bands(axes: Axes, summary: Summary, styles: dict[str, LineStyle]) -> None:
+    """Draw bands behind the lines, of those with enough seeds."""
+    for entry in summary.strategies:
+        if entry.n >= seeds_of_a_band(summary):
+            curve, colour = entry.curve, styles[entry.strategy].colour
+            axes.fill_between(
+                curve.budgets, curve.low, curve.high, color=colour, alpha=0.13, linewidth=0
+            )
+
+
+def _draw_line(axes: Axes, x: Any, y: Any, style: LineStyle, *, thin: bool = False) -> Any:  # noqa: ANN401 - matplotlib's own types are imported late
+    return axes.plot(
+        x,
+        y,
+        color=style.colour,
+        linestyle=style.dash,
+        linewidth=0.8 if thin else 1.8,
+        marker=style.marker,
+        markersize=3 if thin else 5.5,
+        alpha=0.6 if thin else 1.0,
+    )
+
+
+def _tick_budgets(axes: Axes, comparison: Comparison) -> None:
+    """Put a tick at each budget, or at round numbers if there are many."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator
+
+    budgets = {int(b) for run in comparison.runs.values() for b in run.budgets}
+    few = len(budgets) <= 12
+    axes.xaxis.set_major_locator(
+        FixedLocator(sorted(budgets)) if few else MaxNLocator(integer=True)
+    )
+
+
+def _keep_to_shares(axes: Axes, comparison: Comparison, metric: str) -> None:
+    """Keep the axis within what a share can be, if the values are shares."""
+    values = [v for run in comparison.runs.values() for v in run.curve(metric)]
+    if all(0 <= v <= 1 for v in values):
+        # Student's t knows no bounds: with two seeds a band can leave them.
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, -0.02), min(high, 1.02))

@@ -1,0 +1,167 @@
+"""The most and the least wanted samples of each cycle, as small pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from steepest.core.counted import counted
+from steepest.core.journal import Entry
+from steepest.core.seeds import SampleId
+from steepest.data.base import ImageSet
+from steepest.data.identity import comparable, identify
+from steepest.data.long_tail import long_tailed
+from steepest.data.noisy_labels import with_wrong_labels
+from steepest.errors import SteepestError
+from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.report.markup import Safe, element, paragraph, section
+from steepest.experiment.report.picture import LARGEST_SIDE, encode_picture
+
+
+class Pictures:
+    """Pictures of the training samples, or the reason why there are none.
+
+    Only the samples that are asked for are read.
+
+    Args:
+        config: The configuration, whose ``data`` table names the data set.
+        own_code: Whether to run code that the configuration names; a folder of results may be
+            anybody's.
+        made_with: What tells the data of the runs from others, if it is on record: a name or a
+            relative path may by now lead to something else.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        own_code: bool = False,
+        made_with: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._own_code = own_code
+        self._made_with = dict(made_with or {})
+        self.classes = tuple(map(str, self._made_with.get("classes") or ()))
+        self.problem = ""
+        self._data: ImageSet | None = None
+        self._made: dict[SampleId, str | None] = {}
+        data = config.get("data")
+        table = data if isinstance(data, dict) else {}
+        try:
+            self._load(table)
+        except SteepestError as error:
+            self.problem = str(error)
+
+    @property
+    def any_made(self) -> bool:
+        """Whether at least one sample had a picture."""
+        return any(uri is not None for uri in self._made.values())
+
+    def uri(self, sample: SampleId) -> str | None:
+        """Return a sample's picture as a data URI, None if there is none."""
+        if self._data is None:
+            return None
+        if sample not in self._made:
+            self._made[sample] = None
+            try:
+                self._made[sample] = self._encode(sample, self._data)
+            except (SteepestError, OSError) as error:
+                self.problem = self.problem or str(error)
+        return self._made[sample]
+
+    def _encode(self, sample: SampleId, data: ImageSet) -> str | None:
+        ids: Sequence[SampleId] = data.ids
+        if sample not in ids:
+            return None
+        # Rows as a tensor: what is streamed or memory-mapped reads that one alone.
+        rows = torch.tensor([ids.index(sample)])
+        image = data.train_images[rows][0]
+        if image.ndim == 1:
+            self.problem = f"{data.name} has features, which are no picture"
+            return None
+        return encode_picture(image)
+
+    def _load(self, table: Mapping[str, Any]) -> None:
+        name = table.get("name")
+        if not name:
+            self.problem = "the configuration names no data set"
+            return
+        if ":" in str(name) and not self._own_code:
+            self.problem = (
+                f"{name} is code, which a mere report does not run; `steepest compare` does"
+            )
+            return
+        from steepest import data as datasets
+
+        options, limit = table.get("options"), table.get("limit")
+        found = datasets.load(str(name), options=options, limit=limit)
+        found = long_tailed(found, table.get("imbalance") or 1.0)
+        if not self._is_of_the_runs(with_wrong_labels(found, table.get("label_noise") or 0.0)):
+            self.problem = f"what is now found as {name} is not what the runs were made with"
+            return
+        self._data = found
+        self.classes = tuple(found.classes)
+
+    def _is_of_the_runs(self, found: ImageSet) -> bool:
+        if not self._made_with:
+            return True
+        if list(found.classes) != self._made_with.get("classes"):
+            return False
+        try:
+            identity = identify(found)
+        except SteepestError:
+            return True  # An image is damaged: those that are not can be shown.
+        return comparable(identity, self._made_with) == self._made_with
+
+
+def gallery(comparison: Comparison, pictures: Pictures) -> Safe:
+    """Return the section with the samples of each strategy's first seed."""
+    runs = [comparison.begun_runs(name)[:1] for name in comparison.strategies]
+    parts = [_strategy(run[0], pictures) for run in runs if run]
+    told = (
+        "The samples each strategy wanted most and least in each cycle, with id and score. "
+        "Scores of different strategies have different scales."
+    )
+    missing = None
+    if pictures.problem:
+        told_first = "Some pictures are missing" if pictures.any_made else "Ids only"
+        missing = paragraph(
+            f"{told_first}: the pictures need the data ({pictures.problem}).", "note"
+        )
+    return section("gallery", "Most and least wanted samples", paragraph(told), missing, *parts)
+
+
+def _strategy(run: Run, pictures: Pictures) -> Safe:
+    cycles = [_cycle(entry, pictures) for entry in run.entries if entry.get("wanted")]
+    title = element("summary", f"{run.strategy}, seed {run.seed}: {counted(len(cycles), 'cycle')}")
+    return element("details", title, *cycles)
+
+
+def _cycle(entry: Entry, pictures: Pictures) -> Safe:
+    return element(
+        "div",
+        element("h3", f"Cycle {entry['cycle']}, {counted(entry['labelled'], 'label')}"),
+        _strip("most wanted", entry["wanted"], pictures),
+        _strip("least wanted", entry.get("unwanted") or [], pictures),
+        class_="cycle",
+    )
+
+
+def _strip(title: str, samples: list[dict[str, Any]], pictures: Pictures) -> Safe | None:
+    if not samples:
+        return None
+    items = (_sample(sample, pictures.uri(sample["id"])) for sample in samples)
+    return element("div", element("h4", title), element("ul", *items, class_="samples"))
+
+
+def _sample(sample: dict[str, Any], uri: str | None) -> Safe:
+    image = None
+    if uri is not None:
+        image = element("img", src=uri, alt=f"sample {sample['id']}", width=LARGEST_SIDE)
+    return element(
+        "li",
+        image,
+        element("span", sample["id"], class_="id"),
+        element("span", f"{sample['score']:.3g}", class_="score"),
+    )

@@ -1,0 +1,46 @@
+"""The main results as rows, for a terminal."""
+
+from __future__ import annotations
+
+from steepest.experiment.report import numbers
+from steepest.experiment.report.metric_words import words_of
+from steepest.experiment.statistics import Summary
+
+
+def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the main results: ``text_table(*summary_rows(summary))``.
+
+    Where strategies rest on different numbers of seeds, n has a column of its own.
+    """
+    against = f" vs {summary.baseline}" if summary.baseline else ""
+    # A bare ± could be a standard error just as well.
+    spread = " ± sd" if max(summary.counts) > 1 else ""
+    header = [
+        "strategy",
+        f"AUBC{spread}" if summary.ragged else f"AUBC{spread} (n={summary.n})",
+        f"{words_of(summary.metric).measure('final_value')}{spread}",
+        f"labels saved{against}",
+        "p (t, Holm)",
+        "scoring s",
+    ]
+    p_holm = {c.strategy: c.t_p_holm for c in summary.contrasts if c.measure == "aubc"}
+    rows = [
+        [
+            entry.strategy,
+            numbers.spread(entry.aubc),
+            numbers.spread(entry.final_value),
+            numbers.saved(entry.labels_saved),
+            numbers.p_value(p_holm.get(entry.strategy)),
+            numbers.seconds(entry.scoring_seconds),
+        ]
+        for entry in summary.strategies
+    ]
+    if any(entry.auxiliary_seconds for entry in summary.strategies):
+        header.append("auxiliary s")
+        for row, entry in zip(rows, summary.strategies, strict=True):
+            row.append(numbers.seconds(entry.auxiliary_seconds))
+    if summary.ragged:
+        header.insert(1, "n")
+        for row, entry in zip(rows, summary.strategies, strict=True):
+            row.insert(1, str(entry.n))
+    return header, rows

@@ -1,0 +1,8 @@
+"""Pretrained nets by name, with the preprocessing that they were trained with."""
+
+from __future__ import annotations
+
+from steepest.models.backbones.base import Backbone
+from steepest.models.backbones.find import DEFAULT, find_backbone
+
+__all__ = ["DEFAULT", "Backbone", "find_backbone"]

@@ -1,0 +1,143 @@
+"""What a model must be before its gradients can be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steepest.errors import ModelError, NonFiniteError
+from steepest.modules import batches
+from steepest.modules.rounding import allowed, differ, largest
+
+MIXED = (
+    "the model's output for a sample changes with the other samples of its batch, or from call to "
+    "call, so a per-sample gradient is not defined: switch off what mixes or draws (model.eval(); "
+    "no functional dropout)"
+)
+
+
+def check_mode(layers: Mapping[str, nn.Module]) -> None:
+    """Raise if one of a model's modules, by path, trains or looks at the whole batch.
+
+    Raises:
+        ModelError: Names the layer.
+    """
+    for path, module in layers.items():
+        if module.training:
+            raise ModelError(
+                f"{_place(path, module)} is in training mode: {_say_eval(layers, module)}"
+            )
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:  # noqa: SLF001
+            raise ModelError(
+                f"{_place(path, module)} normalises by batch statistics even in eval mode, so a "
+                "per-sample gradient is not defined: build it with track_running_stats=True"
+            )
+
+
+def _say_eval(layers: Mapping[str, nn.Module], module: nn.Module) -> str:
+    if "eval" in vars(module):  # An exported program has a method of its own, which refuses.
+        return "give the module that it was made from"
+    if (root := layers.get("")) is not None and not root.training:
+        return (
+            "call model.eval() again, as some layers, such as those of einops, come out of "
+            "copy.deepcopy in training mode"
+        )
+    return "call model.eval() first"
+
+
+def _place(path: str, module: nn.Module) -> str:
+    return f"layer {path!r} ({type(module).__name__})" if path else "the model"
+
+
+def check_weights(parameters: dict[str, nn.Parameter]) -> None:
+    """Raise if a weight cannot be computed with.
+
+    Raises:
+        ModelError: If one has no shape yet.
+        NonFiniteError: If one holds NaN or infinity.
+    """
+    for name, parameter in parameters.items():
+        if nn.parameter.is_lazy(parameter):
+            raise ModelError(f"the weight {name!r} has no shape yet: run the model once first")
+        if parameter.is_inference():
+            raise ModelError(
+                f"the weight {name!r} was made under torch.inference_mode, which takes its "
+                "gradients away: make or load the model outside of it, or give copy.deepcopy(model)"
+            )
+        if not _is_finite(parameter):
+            raise NonFiniteError(
+                f"the weight {name!r} holds NaN or infinity: train again or load other weights"
+            )
+
+
+def _is_finite(parameter: nn.Parameter) -> bool:
+    try:
+        return bool(torch.isfinite(parameter.detach()).all())
+    except (NotImplementedError, RuntimeError):
+        return True  # A kind of number that torch cannot ask; a used one shows in the result.
+
+
+def check_reached(losses: Sequence[Tensor]) -> None:
+    """Raise if no loss leads back to any parameter: every norm would be 0.
+
+    Raises:
+        ModelError: Says what cuts outputs off.
+    """
+    if not any(loss.requires_grad for loss in losses):
+        raise ModelError(
+            "no trainable parameter takes part in the model's outputs, so that every gradient is "
+            "0: take torch.no_grad, inference_mode, detach and rounding out of its forward, or set "
+            "requires_grad on what makes the logits; 'margin' and 'entropy' take no gradients"
+        )
+
+
+def check_found(squares: Sequence[Mapping[nn.Parameter, Tensor]], samples: int) -> None:
+    """Raise if no parameter got a gradient from any loss, though they lead back to something.
+
+    Raises:
+        ModelError: Says what gradients may have gone to.
+    """
+    if samples and not any(squares):
+        raise ModelError(
+            "no trainable parameter gets a gradient, though the outputs have one: the model "
+            "computes with other tensors than its parameters, such as copies or gathered ones; "
+            "give the plain module that holds what it computes with"
+        )
+
+
+def is_unusual(parameter: nn.Parameter) -> bool:
+    """Say whether a parameter's gradient is not simply what the functions give it."""
+    # A hook on the parameter may change its gradient, as masks do.
+    return parameter.is_complex() or bool(parameter._backward_hooks)  # noqa: SLF001
+
+
+def check_independence(
+    small: Any,  # noqa: ANN401
+    large: Any,  # noqa: ANN401
+    first: int = 0,
+    *,
+    coarseness: float = 0.0,
+) -> None:
+    """Raise if the same samples' outputs differ between a small and a large batch.
+
+    Args:
+        small: The outputs of some samples.
+        large: The outputs of a batch that holds them side by side.
+        first: Where they begin in it.
+        coarseness: Of the numbers that the model computes with.
+
+    Raises:
+        ModelError: If they do, by more than rounding.
+    """
+    try:
+        a = batches.logits_of(small).detach()
+        b = batches.logits_of(large).detach()[first : first + len(a)]
+    except ModelError:
+        return  # A loss of the user's own reads outputs that we cannot.
+    if a.shape != b.shape:
+        return
+    if bool(differ(a, b, allowed(1e-3, coarseness) * largest(a)).any()):
+        raise ModelError(MIXED)

@@ -1,0 +1,133 @@
+"""Leave a model exactly as it was found, also after an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from steepest.errors import ModelError, first_line
+from steepest.modules.attributes import attributes_restored
+
+_TABLES = (nn.Embedding, nn.EmbeddingBag)
+
+
+@contextmanager
+def preserved(layers: Iterable[nn.Module]) -> Iterator[None]:
+    """Restore the mode and ``requires_grad`` of all of a model's modules, and the random state.
+
+    Gradients are never accumulated here (``torch.autograd.grad`` is used throughout), and hooks
+    are removed by those who add them.
+    """
+    modes = [(module, module.training) for module in layers]
+    renormed = [
+        module.weight for module, _ in modes
+        if isinstance(module, _TABLES) and module.max_norm is not None
+    ]  # fmt: skip
+    weights = [(weight, weight.detach().clone()) for weight in renormed]
+    flags = [
+        (p, p.requires_grad)
+        for module, _ in modes
+        for p in module._parameters.values()  # noqa: SLF001 - without a second walk
+        if p is not None
+    ]
+    with _same_draws({p.device for p, _ in flags if p.is_cuda}):
+        try:
+            yield
+        finally:
+            for module, training in modes:
+                if module.training != training:
+                    module.training = training
+            for parameter, flag in flags:
+                if parameter.requires_grad != flag:
+                    parameter.requires_grad_(flag)
+            with torch.no_grad():
+                for weight, values in weights:
+                    weight.copy_(values)
+
+
+@contextmanager
+def _same_draws(devices: set[torch.device]) -> Iterator[None]:
+    """Put back the random state of the host and of some GPUs."""
+    if devices:
+        with torch.random.fork_rng(devices=sorted(devices, key=str)):
+            yield
+        return
+    state = torch.get_rng_state()  # The host's alone: to ask for other devices takes far longer.
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+class Buffers:
+    """Copies of modules' buffers, to put back what a forward pass changes or replaces."""
+
+    def __init__(self, layers: Iterable[nn.Module]) -> None:
+        self._saved = [
+            (module, name, buffer, buffer._version, buffer.clone())  # noqa: SLF001 - cheaper than equality
+            for module in layers
+            for name, buffer in module._buffers.items()  # noqa: SLF001 - buffers, not saved ones alone
+            if buffer is not None
+        ]
+
+    def changed(self) -> bool:
+        """Say whether some buffer is not what it was."""
+        return any(
+            buffer._version != version  # noqa: SLF001
+            or name not in module._buffers  # noqa: SLF001 - a scripted module's have no ``get``
+            or module._buffers[name] is not buffer  # noqa: SLF001
+            for module, name, buffer, version, _ in self._saved
+        )
+
+    def put_back(self) -> None:
+        """Make every buffer what it was."""
+        for module, name, buffer, version, values in self._saved:
+            if buffer._version != version:  # noqa: SLF001
+                buffer.copy_(values)
+            module._buffers[name] = buffer  # noqa: SLF001
+
+
+@contextmanager
+def preserved_buffers(layers: Iterable[nn.Module]) -> Iterator[Buffers]:
+    """Put back the buffers that a forward pass changes or replaces in all of a model's modules."""
+    buffers = Buffers(layers)
+    try:
+        yield buffers
+    finally:
+        buffers.put_back()
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put the model into eval mode, and leave it as it was found."""
+    layers = list(model.modules())
+    with (
+        preserved(layers), preserved_buffers(layers),
+        attributes_restored(layers, without_caches=False),
+    ):  # fmt: skip
+        try:
+            model.eval()
+        except NotImplementedError as error:
+            raise ModelError(
+                f"{type(model).__name__} cannot be put into eval mode ({first_line(error)}): give "
+                "the torch.nn.Module that it was made from"
+            ) from error
+        yield
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Let torch's transformer layers run layer by layer, as in training.
+
+    Fused, they pass over the layers within them, and pack padded samples into nested tensors,
+    which have no rows.
+    """
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)

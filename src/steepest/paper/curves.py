@@ -1,0 +1,197 @@
+"""Accuracy against labels, per data set and method: what three figures of the paper show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from steepest.experiment.outcomes import headline_metric
+from steepest.experiment.report.figures import line_styles
+from steepest.paper.artefact import Artefact, Findings, Need
+from steepest.paper.curve_table import curve_table
+from steepest.paper.found import FinishedRun
+from steepest.paper.measured import row
+from steepest.paper.parts import FigurePart, Panel, Part, Row
+from steepest.paper.protocol import share_of
+from steepest.paper.publication import Number, Published
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from steepest.paper.workspace import Workspace
+
+ALL_LABELS = "all labels"
+"""What the line of a model is called that was trained on everything."""
+
+_PUBLISHED = "; a thin dashed line of the same colour is what is published"
+
+
+@dataclass(frozen=True)
+class CurveSet:
+    """One panel: a data set and what is compared on it.
+
+    Attributes:
+        data: The experiment.
+        title: What readers call the data set.
+        strategies: The paper's methods.
+        beside: Strategies that the paper does not have, shown where they are found.
+        full: The experiment with all labels; empty if there is none.
+        words: What is measured.
+    """
+
+    data: str
+    title: str
+    strategies: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    full: str = ""
+    words: str = "test accuracy"
+
+    def needs(self) -> tuple[Need, ...]:
+        """Return the runs of this panel; other starts are shown where they are found."""
+        both = (*self.strategies, *self.beside)
+        found = [Need(self.data, self.beside, only_if_found=True)] if self.beside else []
+        found += [Need(self.data, both, init="cold", only_if_found=True)]
+        full = [Need(self.full, ("random",))] if self.full else []
+        return (Need(self.data, self.strategies), *full, *found)
+
+
+class CurvesFigure(Artefact):
+    """A figure of learning curves; a subclass names its panels."""
+
+    sets: ClassVar[tuple[CurveSet, ...]] = ()
+    note: ClassVar[str] = ""
+
+    def needs(self) -> tuple[Need, ...]:
+        """Return the runs of all panels."""
+        return tuple(need for part in self.sets for need in part.needs())
+
+    def compute(self, work: Workspace, published: Published) -> Findings:
+        """Gather the curves of every data set."""
+        rows = [r for part in self.sets for r in _rows(part, work, published)]
+        notes = [self.note] if self.note else []
+        if any(r["method"].endswith("(cold)") for r in rows):
+            notes.append("A curve called (cold) trains from fresh weights in every cycle.")
+        more = {"comparable": work.level.comparable}
+        return Findings(tuple(rows), tuple(notes), more=more)
+
+    def show(self, findings: Findings) -> tuple[Part, ...]:
+        """Return one figure of all panels that have a curve, and a table for each data set."""
+        panels, tables = [], []
+        beside = bool(findings.more.get("comparable"))
+        for part in self.sets:
+            own = [r for r in findings.rows if r["data"] == part.data]
+            if any(r["ours"] is not None for r in own):
+                panels.append(_panel(part, own, beside=beside))
+            if own:
+                tables.append(curve_table(f"{part.title}: {part.words} in %", own))
+        if not panels:
+            return tuple(tables)
+        figure = FigurePart(
+            "curves",
+            f"Means over seeds{_PUBLISHED if beside else ''}.",
+            f"{self.title}: one panel for each data set, labels to the right",
+            tuple(panels),
+        )
+        return (figure, *tables)
+
+
+def _rows(part: CurveSet, work: Workspace, published: Published) -> Iterable[Row]:
+    done = set()
+    for need in part.needs():
+        runs = work.runs(need)
+        for strategy in need.strategies:
+            own = [run for run in runs if run.strategy == strategy]
+            method = _method(part, need, strategy, own)
+            if method is None or method in done:
+                continue
+            done.add(method)
+            yield from _curve(part, method, own, work, published)
+    if not part.full:
+        # There is no run of ours for it, but there may be a number.
+        yield from _curve(part, ALL_LABELS, (), work, published)
+
+
+def _method(part: CurveSet, need: Need, strategy: str, runs: Sequence[FinishedRun]) -> str | None:
+    """Return what a curve is called; None if there is nothing to show of it."""
+    if need.setting == part.full:
+        return ALL_LABELS
+    if need.only_if_found and not runs:
+        return None
+    return strategy if need.init is None else f"{strategy} ({need.init})"
+
+
+def _curve(
+    part: CurveSet,
+    method: str,
+    runs: Sequence[FinishedRun],
+    work: Workspace,
+    published: Published,
+) -> Iterable[Row]:
+    """Return a row for each budget, of ours and of what is published."""
+    about = {"data": part.data, "method": method}
+    ours: dict[int, dict[int, float]] = {}
+    labels: dict[int, int] = {}
+    for run in runs:
+        metric = headline_metric(run.config.task.name)
+        for record in run.records:
+            at = 100 if method == ALL_LABELS else share_of(record.cycle)
+            ours.setdefault(at, {})[run.seed] = 100 * float(record.metrics[metric])
+            labels[at] = record.labelled
+    told = {s: _published(published, at=s, **about) for s in _places(published, about)}
+    for at in sorted({*ours, *told}):
+        number, bound = told.get(at, (None, False))
+        made = row(
+            {**about, "share": at, "labels": labels.get(at)},
+            ours.get(at, {}),
+            number,
+            comparable=work.level.comparable and not bound,
+        )
+        relation = "at most" if bound else "about" if number and number.read_off else ""
+        yield {**made, "relation": relation, "uncertain": bool(number and number.uncertain)}
+
+
+def _places(published: Published, about: Mapping[str, Any]) -> set[int]:
+    return {int(at) for series in published.find(**about) for at in series.at}
+
+
+def _published(published: Published, at: int, **about: str) -> tuple[Number | None, bool]:
+    """Return a published accuracy; one that is told by what it is at most, if there is no other."""
+    number = published.number(at, quantity="accuracy", **about)
+    if number is not None:
+        return number, False
+    return published.number(at, quantity="bound", **about), True
+
+
+def _panel(part: CurveSet, rows: Sequence[Row], *, beside: bool) -> Panel:
+    """Return one data set's curves, and beside them what is published if it is of the same data."""
+
+    def draw(axes: Axes) -> None:
+        methods = list(dict.fromkeys(r["method"] for r in rows if r["method"] != ALL_LABELS))
+        styles = line_styles([m.removesuffix(" (cold)") for m in methods])
+        for method in methods:
+            style = styles[method.removesuffix(" (cold)")]
+            own = [r for r in rows if r["method"] == method]
+            ours = [(r["share"], r["ours"]) for r in own if r["ours"] is not None]
+            if ours:
+                axes.plot(
+                    *zip(*ours, strict=True), color=style.colour, marker=style.marker,
+                    linestyle=(0, (2, 2)) if method.endswith("(cold)") else style.dash,
+                    markersize=4, label=method,
+                )  # fmt: skip
+            told = [(r["share"], r["paper"]) for r in own if beside and _is_curve(r)]
+            if told:
+                axes.plot(
+                    *zip(*told, strict=True), color=style.colour, linestyle=(0, (4, 3)),
+                    linewidth=0.8, alpha=0.8, marker="." if len(told) == 1 else None,
+                    label=None if ours else f"{method} (published)",
+                )  # fmt: skip
+        for r in (r for r in rows if r["method"] == ALL_LABELS and r["ours"] is not None):
+            axes.axhline(r["ours"], color="#57606a", linestyle="--", label=ALL_LABELS)
+
+    return Panel(part.title, "labels in % (as in the paper's cycles)", f"{part.words} in %", draw)
+
+
+def _is_curve(r: Row) -> bool:
+    """Say whether a published number is one of a curve, and not a bound."""
+    return r["paper"] is not None and r["relation"] != "at most"

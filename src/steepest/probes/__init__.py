@@ -1,8 +1,0 @@
-"""Linear heads on features of a pretrained net."""
-
-from __future__ import annotations
-
-from steepest.probes.fit import fit_probe
-from steepest.probes.probe import Probe, ProbeReport
-
-__all__ = ["Probe", "ProbeReport", "fit_probe"]

@@ -1,0 +1,95 @@
+"""What decides the last bits of a score beside the strategy, so that parts cannot be mixed up."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from steepest.core.seeds import SampleId
+from steepest.modules.batches import tensors_of
+from steepest.selecting.samples import Samples
+from steepest.strategies.view import Lens
+
+_LOOKED_AT = 8
+"""So many samples of a pool are read for its fingerprint, spread evenly."""
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How a part of a pool was scored.
+
+    Attributes:
+        batch_size: Samples at once.
+        precision: Of gradients.
+        device: The kind of device, such as ``"cpu AVX2"`` or ``"NVIDIA H200"``.
+        torch: The version of PyTorch.
+        pool: Fingerprint of the pool: all ids, and what a few samples hold once they are read.
+    """
+
+    batch_size: int
+    precision: str
+    device: str
+    torch: str
+    pool: str
+
+    def difference(self, other: Conditions) -> tuple[str, object, object] | None:
+        """Return the first thing that differs, as it is here and there; None if nothing does."""
+        for name, here in vars(self).items():
+            there = getattr(other, name)
+            if here != there:
+                return name.replace("_", " "), here, there
+        return None
+
+
+def conditions_of(lens: Lens, precision: str, samples: Samples) -> Conditions:
+    """Return the conditions under which samples are looked at here.
+
+    Args:
+        lens: How they are looked at.
+        precision: Of gradients.
+        samples: All of the pool.
+    """
+    plain = lens.device.type == "cpu" and precision == "tf32"
+    return Conditions(
+        batch_size=lens.batch_size,
+        precision="fp32" if plain else precision,
+        device=device_kind(lens.device),
+        torch=torch.__version__,
+        pool=pool_fingerprint(samples),
+    )
+
+
+def device_kind(device: torch.device) -> str:
+    """Return what devices have in common that round alike."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} {torch.backends.cpu.get_cpu_capability()}"
+
+
+def pool_fingerprint(samples: Samples) -> str:
+    """Return 16 hex digits that change with any id, and with how samples are read.
+
+    A pool may be too large to be read twice: the contents are those of a few samples.
+    """
+    digest = hashlib.sha256()
+    for start in range(0, len(samples), _CHUNK):
+        digest.update(_bytes_of(samples.ids[start : start + _CHUNK]))
+    some = sorted({int(p) for p in np.linspace(0, len(samples) - 1, _LOOKED_AT)})
+    for position in some:  # One by one, as they may be of several shapes.
+        for inputs in samples.batches([position], 1):
+            for value in tensors_of(inputs):
+                digest.update(f"{value.dtype} {list(value.shape)}".encode())
+                digest.update(value.contiguous().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def _bytes_of(ids: Sequence[SampleId]) -> bytes:
+    plain = [str(ids)] if isinstance(ids, range) else list(ids)
+    return json.dumps(plain).encode()

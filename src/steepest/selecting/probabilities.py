@@ -1,0 +1,73 @@
+"""A look at the first logits of a selection, which nobody has to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from steepest.gradnorm.probabilities import look_like_probabilities, warn_of_probabilities
+from steepest.strategies import Batch, PoolView
+from steepest.strategies.algorithms.verdict import check_names
+from steepest.strategies.view import Columns, Make
+
+
+@dataclass
+class FirstLook:
+    """What was noticed of the first logits of one selection.
+
+    Attributes:
+        done: Whether logits were seen.
+        probabilities: Whether they look like probabilities.
+        class_names: The names of the classes [C], if they are known.
+    """
+
+    done: bool = False
+    probabilities: bool = False
+    class_names: tuple[str, ...] = ()
+
+    def note(self, logits: Tensor | None) -> None:
+        """Look at the logits of a batch [N, C, ...] if they are the first.
+
+        Raises:
+            InputError: If there are names for another number of classes.
+        """
+        if not self.done and logits is not None:
+            if logits.ndim == 2:
+                check_names(self.class_names, logits.shape[1])
+            self.done, self.probabilities = True, look_like_probabilities(logits)
+
+    def warn(self, stacklevel: int) -> None:
+        """Warn if the logits look like probabilities.
+
+        Args:
+            stacklevel: Where the user's call is, as seen from the caller.
+        """
+        if self.probabilities:
+            warn_of_probabilities(stacklevel + 1)
+
+
+class WatchedView(PoolView):
+    """Samples under the present model, with a look at its first logits.
+
+    Args:
+        first: Shared by all views of one selection.
+        parts: What a ``PoolView`` is made of.
+        more: What a ``PoolView`` is made of, by name.
+    """
+
+    def __init__(self, first: FirstLook, *parts: Any, **more: Any) -> None:  # noqa: ANN401
+        super().__init__(*parts, **more)
+        self.first = first
+
+    def collect(self, make: Make, what: str = "looking", size: int | None = None) -> Columns:
+        """Look at every sample once and keep what a function makes of each batch."""
+
+        def noted(batch: Batch) -> Tensor | Mapping[str, Tensor]:
+            made = make(batch)
+            self.first.note(batch.known_logits)
+            return made
+
+        return super().collect(noted, what, size)

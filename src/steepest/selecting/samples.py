@@ -1,0 +1,310 @@
+"""One view of every kind of pool: ids, and batches of inputs without labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    default_collate,
+)
+
+from steepest.core.counted import counted
+from steepest.core.seeds import SampleId
+from steepest.errors import InputError, SettingWarning, SteepestError, in_one_line
+from steepest.modules.batches import Inputs, count, tensors_of
+from steepest.pool.values import plain_id, plain_list
+
+PoolLike = Any
+"""A Dataset, a DataLoader, a tensor, an array, or the path of a folder of images."""
+
+_LABEL_KEYS = frozenset({"label", "labels", "target", "targets", "y"})
+
+
+class Samples:
+    """A pool as ids and a way to load inputs by position.
+
+    Args:
+        ids: Ids [N]; distinct.
+        load: Maps positions and a batch size to batches of inputs, in order.
+    """
+
+    def __init__(
+        self, ids: Sequence[SampleId], load: Callable[[Sequence[int], int], Iterator[Inputs]]
+    ) -> None:
+        if len(ids) == 0:
+            raise InputError("the pool is empty: there is nothing to choose from")
+        if not isinstance(ids, range) and len(set(ids)) != len(ids):
+            twice = Counter(ids).most_common(1)[0][0]
+            raise InputError(
+                f"the ids of a pool must be distinct, and {twice!r} is there more than once"
+            )
+        self.ids = ids
+        self._load = load
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def part(self, positions: Sequence[int]) -> Samples:
+        """Return some of the samples as a pool of their own."""
+        if isinstance(positions, range) and positions == range(len(self)):
+            return self
+
+        def load(chosen: Sequence[int], size: int) -> Iterator[Inputs]:
+            return self._load([positions[c] for c in chosen], size)
+
+        return Samples([self.ids[p] for p in positions], load)
+
+    def batches(self, positions: Sequence[int], size: int) -> Iterator[Inputs]:
+        """Yield the inputs at these positions, in batches, labels left out.
+
+        Raises:
+            InputError: If samples cannot be read, or some of them are missing: their
+                successors would be taken for them.
+        """
+        done = 0
+        for inputs in _readable(self._load(positions, size)):
+            wanted, found = min(size, len(positions) - done), count(inputs)
+            if found != wanted:
+                raise InputError(
+                    f"a batch holds {counted(found, 'sample')} where {wanted} were asked for: the "
+                    "pool's collation must keep every sample; leave out bad ones beforehand"
+                )
+            done += found
+            yield inputs
+        if done < len(positions):
+            raise InputError(f"the pool gave {done} of the {len(positions)} samples asked for")
+
+
+def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples:
+    """Take a pool as users have it.
+
+    Args:
+        pool: A Dataset (items are inputs, ``(inputs, label, …)`` or dicts; labels are dropped), a
+            DataLoader (its data set, collation and workers are used), a tensor or array [N, ...],
+            or the path of a folder of images.
+        ids: The samples' names [N]; None takes the pool's own (paths of a folder, an ``ids``
+            attribute) or else the index.
+
+    Raises:
+        InputError: If the pool is empty or of no known kind.
+    """
+    if isinstance(pool, Samples):
+        return pool
+    if isinstance(pool, (str, Path)):
+        from steepest.data.folder import ImageFolder
+
+        pool = ImageFolder(Path(pool))
+    _warn_if_not_normalised(pool)
+    if isinstance(pool, np.ndarray):
+        pool = _tensor_of(pool)
+    if isinstance(pool, (tuple, Mapping)) or (isinstance(pool, Tensor) and pool.ndim == 0):
+        raise InputError(
+            f"a pool of type {type(pool).__name__} is not a collection of samples: pass a tensor "
+            "[N, ...] or a TensorDataset"
+        )
+    _check_kind(pool)
+    if isinstance(pool, Tensor):
+        return Samples(_ids(pool, ids, len(pool)), _tensor_loader(pool))
+    if isinstance(pool, DataLoader):
+        return _from_dataset(_sampled(pool), ids, _workers_of(pool))
+    if hasattr(pool, "__getitem__") or isinstance(pool, IterableDataset):
+        return _from_dataset(pool, ids, {"collate_fn": _collated})
+    raise InputError(
+        f"a pool of type {type(pool).__name__} is not known: pass a Dataset, a DataLoader, "
+        "a tensor, an array or a folder of images"
+    )
+
+
+def _warn_if_not_normalised(pool: PoolLike) -> None:
+    """Warn of a folder of images that nobody normalised as in the model's training."""
+    while isinstance(pool, (DataLoader, Subset)):
+        pool = pool.dataset
+    # Not by its class: whoever has no folder of images need not import what reads them.
+    if getattr(pool, "normalised", None) is False:
+        warnings.warn(
+            f"the images of {getattr(pool, 'root', 'the pool')} were scaled to 0..1 only: give "
+            "steepest.data.ImageFolder(folder, mean=…, std=…) with those of the model's "
+            "training as the pool, or with mean 0 and std 1 for each channel if it saw that",
+            SettingWarning,
+            stacklevel=4,
+        )
+
+
+def _check_kind(pool: PoolLike) -> None:
+    """Refuse what has rows, but none that a model could be shown.
+
+    Raises:
+        InputError: Says what to pass instead.
+    """
+    if isinstance(pool, Tensor) and pool.is_meta:
+        raise InputError("the pool is on the device 'meta' and holds no values: load it first")
+    sparse = isinstance(pool, Tensor) and pool.layout != torch.strided
+    if sparse or hasattr(pool, "tocsr"):
+        raise InputError("the pool is sparse: pass .to_dense() of a tensor, .toarray() of a matrix")
+    if isinstance(pool, list) and pool and isinstance(pool[0], (str, Path)):
+        raise InputError(
+            "the pool is a list of names: pass the folder that they are in, or a Dataset that "
+            "opens them, with the names as ids="
+        )
+
+
+def inputs_of(item: Any) -> Inputs:  # noqa: ANN401
+    """Return the inputs of a collated batch, without the labels beside them."""
+    if isinstance(item, Mapping):
+        return {name: value for name, value in item.items() if name not in _LABEL_KEYS}
+    if isinstance(item, (tuple, list)):
+        return inputs_of(item[0])
+    inputs: Inputs = item
+    return inputs
+
+
+def _ids(pool: object, given: Sequence[SampleId] | None, total: int) -> Sequence[SampleId]:
+    if given is None:
+        return _own_ids(pool, total)
+    names = [plain_id(i) for i in plain_list(given, "ids")]
+    if len(names) != total:
+        raise InputError(f"{len(names)} ids for {total} samples: one id each is needed")
+    return names
+
+
+def _own_ids(pool: object, total: int) -> Sequence[SampleId]:
+    own = getattr(pool, "ids", None)
+    if own is not None:
+        names = [plain_id(i) for i in plain_list(own, "the pool's ids")]
+        if len(names) != total:
+            raise InputError(f"the pool has {len(names)} ids for {total} samples: one id each")
+        return names
+    if isinstance(pool, Subset):
+        # Part of a data set: its samples keep the names they have in the whole.
+        parent = pool.dataset
+        whole = _own_ids(parent, len(parent) if hasattr(parent, "__len__") else 0)
+        return [whole[int(i)] for i in pool.indices]
+    return range(total)
+
+
+def _sampled(loader: DataLoader[Any]) -> Dataset[Any]:
+    """Return the data set of a loader, restricted to what its sampler would draw from."""
+    sampler = loader.sampler
+    if isinstance(sampler, SubsetRandomSampler):
+        return Subset(loader.dataset, sorted(int(i) for i in sampler.indices))
+    whole = isinstance(sampler, SequentialSampler) or (
+        isinstance(sampler, RandomSampler)
+        and not sampler.replacement
+        and sampler.num_samples == len(sampler.data_source)
+    )
+    if isinstance(loader.dataset, IterableDataset) or (
+        whole and type(loader.batch_sampler) in (BatchSampler, type(None))
+    ):
+        return loader.dataset
+    raise InputError(
+        f"a loader with a {type(sampler).__name__} does not say which samples are in the pool: "
+        "pass its data set, and leave samples out by labelled="
+    )
+
+
+def _workers_of(loader: DataLoader[Any]) -> dict[str, Any]:
+    """Return how a loader reads and collates its data set."""
+    plain = loader.num_workers == 0 and loader.collate_fn is default_collate
+    kept = {"collate_fn": _collated if plain else loader.collate_fn}
+    names = ["num_workers"]
+    if loader.num_workers > 0:
+        names += ["worker_init_fn", "multiprocessing_context", "prefetch_factor", "timeout"]
+    return kept | {name: getattr(loader, name) for name in names}
+
+
+def _collated(items: list[Any]) -> Any:  # noqa: ANN401
+    """Collate items as torch does, but for rows of plain numbers: those would be transposed."""
+    first = items[0]
+    if isinstance(first, list) and first and all(isinstance(v, (int, float)) for v in first):
+        raise InputError(
+            "an item of the pool is a list of plain numbers, of which the first alone would be "
+            "used: make it a tensor"
+        )
+    return default_collate(items)
+
+
+def _readable(loaded: Iterator[Inputs]) -> Iterator[Inputs]:
+    """Yield what can be loaded; say in our words what cannot."""
+    while True:
+        try:
+            inputs = next(loaded)
+            tensors_of(inputs)
+        except StopIteration:
+            return
+        except SteepestError:
+            raise
+        except OSError as error:
+            raise InputError(
+                f"the pool cannot be read ({in_one_line(error)}): look at that file or disk, or "
+                "leave such samples out"
+            ) from error
+        except Exception as error:
+            raise InputError(
+                f"the pool cannot be read ({in_one_line(error)}): its items must be "
+                "tensors of one shape, or (tensor, label), or dicts of tensors; those of several "
+                "shapes take batch_size=1, or a DataLoader(collate_fn=…) that pads them"
+            ) from error
+        yield inputs
+
+
+def _tensor_of(array: npt.NDArray[Any]) -> Tensor:
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"the pool holds {array.dtype} and not numbers: pass an array of floats")
+    if np.ma.is_masked(array):
+        raise InputError("the pool is an array with masked values: fill or leave out such samples")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    with warnings.catch_warnings():
+        # Nothing is ever written to the pool, so that it may be a file open for reading alone.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _tensor_loader(data: Tensor) -> Callable[[Sequence[int], int], Iterator[Inputs]]:
+    if data.dtype == torch.uint8:
+        raise InputError(
+            "the pool holds raw bytes (uint8): convert it to float and normalise it as in training"
+        )
+
+    def load(positions: Sequence[int], size: int) -> Iterator[Inputs]:
+        for start in range(0, len(positions), size):
+            chosen = positions[start : start + size]
+            if isinstance(chosen, range) and chosen.step == 1:
+                yield data[chosen.start : chosen.stop].clone()  # Whoever looks may write into it.
+            else:
+                yield data[torch.as_tensor(chosen, dtype=torch.long).to(data.device)]
+
+    return load
+
+
+def _from_dataset(
+    dataset: Dataset[Any], ids: Sequence[SampleId] | None, workers: Mapping[str, Any]
+) -> Samples:
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        raise InputError(
+            "a pool must have a length and an index, so that its samples have ids: "
+            "use a map-style Dataset"
+        )
+
+    def load(positions: Sequence[int], size: int) -> Iterator[Inputs]:
+        part = Subset(dataset, list(positions))
+        for item in DataLoader(part, batch_size=size, shuffle=False, **workers):
+            yield inputs_of(item)
+
+    return Samples(_ids(dataset, ids, len(dataset)), load)

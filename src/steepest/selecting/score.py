@@ -1,0 +1,119 @@
+"""Score every sample of a pool under the present model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from steepest.core.progress import Progress
+from steepest.core.seeds import SampleId, check_seed
+from steepest.errors import InputError
+from steepest.modules.fingerprint import fingerprint
+from steepest.modules.precision import Precision
+from steepest.modules.wrappers import unspread
+from steepest.selecting.arguments import BatchSize
+from steepest.selecting.conditions import conditions_of
+from steepest.selecting.looking import Looking, as_strategy, check_model, looking_at
+from steepest.selecting.regime import diagnose
+from steepest.selecting.samples import PoolLike, as_samples
+from steepest.selecting.scores import Scores
+from steepest.selecting.shards import WHOLE, Shard, check_shardable
+from steepest.strategies import Needs, Scorer, Strategy, Support
+from steepest.tasks.base import Task
+
+
+def score(
+    model: nn.Module,
+    pool: PoolLike,
+    strategy: str | Strategy = "entropy-gradnorm",
+    *,
+    options: Mapping[str, Any] | None = None,
+    ids: Sequence[SampleId] | None = None,
+    labelled: Iterable[SampleId] | None = None,
+    subset: int | None = None,
+    seed: int = 0,
+    task: Task | str | None = None,
+    batch_size: BatchSize = "auto",
+    precision: Precision = "tf32",
+    device: torch.device | str | None = None,
+    progress: bool | Progress = True,
+    support: Support | None = None,
+    shard: str | None = None,
+) -> Scores:
+    """Score the samples of a pool; higher = label first.
+
+    The model runs in eval mode and is left exactly as found.
+
+    Args:
+        model: Any module that returns logits, or carries them in its output.
+        pool: A Dataset, a DataLoader, a tensor, an array or the path of a folder of images.
+        strategy: The name of a strategy that gives every sample a score, or such a strategy.
+        options: Options for a strategy given by name.
+        ids: Names of the samples; by default the pool's own, or the index.
+        labelled: Ids to leave out because they carry a label already.
+        subset: Score only a random subset of this size (the paper takes 10 · k).
+        seed: Seeds every draw; draws are keyed by sample id.
+        task: Whose losses are used, with labels and without, or its name; default cross-entropy.
+        batch_size: Samples in flight; ``"auto"`` picks one for the device and the model. The
+            scores do not depend on it.
+        precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` (GPUs may
+            multiply with ten bits of fraction) or ``"bf16"``.
+        device: Where to compute; by default where the model is.
+        progress: Whether to show progress.
+        support: What some strategies take beside the model; see ``Support``.
+        shard: Score one of several parts of the candidates, such as ``"2/4"``; ``Scores.merge``
+            puts all of them together.
+
+    Raises:
+        SteepestError: In one line, if something cannot be used.
+    """
+    check_model(model)
+    model, seed = unspread(model), check_seed(seed)
+    chosen = as_strategy(strategy, options)
+    part = WHOLE if shard is None else Shard.parse(shard)
+    if part.count > 1:
+        check_shardable(chosen)
+    if not isinstance(chosen, Scorer):
+        raise InputError(
+            f"{chosen.name} chooses samples for what they are together and has no score for each: "
+            "use select"
+        )
+    how = Looking(
+        labelled=labelled,
+        subset=subset,
+        seed=seed,
+        task=task,
+        batch_size=batch_size,
+        precision=precision,
+        device=device,
+        progress=progress,
+        support=support,
+        shard=part,
+    )
+    scored_by = fingerprint(model)
+    samples = as_samples(pool, ids)
+    with looking_at(model, samples, chosen, how) as view:
+        conditions = conditions_of(view.lens, precision, samples) if part.count > 1 else None
+        view.prepared = chosen.prepare(view)
+        values = chosen.score_all(view)
+        regime = diagnose(values, view.entropies, view.classes)
+    view.first.warn(stacklevel=2)
+    return Scores(
+        ids=view.ids,
+        values=values.astype(np.float64),
+        strategy=chosen.name,
+        options=chosen.options(),
+        seed=seed,
+        model=scored_by,
+        regime=regime,
+        entropies=view.entropies,
+        classes=view.classes,
+        predicted=view.predicted,
+        gradients=Needs.GRADIENTS in chosen.needs,
+        shard=part,
+        conditions=conditions,
+    )

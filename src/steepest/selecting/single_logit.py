@@ -1,0 +1,72 @@
+"""What to do with a model that says yes or no by a single logit.
+
+The softmax of one logit is 1, whatever it is. Two classes take two logits, of which one may be 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steepest.errors import ModelError, SteepestError
+from steepest.modules import batches
+from steepest.modules.preserve import evaluating
+from steepest.strategies.view import Loadable
+from steepest.tasks.base import Losses
+
+
+@contextmanager
+def single_logits_named(model: nn.Module, samples: Loadable, task: Losses) -> Iterator[None]:
+    """Say the remedy where a model cannot be used because it has one logit alone.
+
+    The model is looked at again only after it was refused, so that nothing is run twice without
+    need.
+
+    Args:
+        model: Where it computes.
+        samples: At least one sample that it takes.
+        task: Whose classes the logits were meant for.
+
+    Raises:
+        ModelError: In the place of another, with the remedy.
+    """
+    try:
+        yield
+    except ModelError as error:
+        outputs = _look(model, samples)
+        if outputs is None or (outputs.ndim > 1 and outputs.shape[1] > 1):
+            raise
+        raise ModelError(_say(outputs, task)) from error
+
+
+def _look(model: nn.Module, samples: Loadable) -> Tensor | None:
+    """Return what the model says of one sample, if that is a tensor."""
+    weights = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
+    try:
+        inputs = next(iter(samples.batches([0], 1)))
+        with evaluating(model), torch.no_grad():
+            outputs: Any = batches.call(model, batches.move(inputs, weights.device, weights.dtype))
+    except SteepestError:
+        return None
+    if isinstance(outputs, Mapping):
+        outputs = outputs.get("logits", outputs.get("out"))
+    logits = outputs if isinstance(outputs, Tensor) else getattr(outputs, "logits", None)
+    return logits if isinstance(logits, Tensor) and logits.ndim else None
+
+
+def _say(outputs: Tensor, task: Losses) -> str:
+    found = f"the model has one logit for each {'pixel' if outputs.ndim > 2 else 'sample'}"
+    classes: int = getattr(task, "classes", 2)
+    if classes > 2:
+        return f"{found}, but the task has {classes} classes: return a logit for each of them"
+    pair = "torch.cat" if outputs.ndim > 1 else "torch.stack"
+    instead = ", and take classification with 2 classes as the task" if classes < 2 else ""
+    return (
+        f"{found}, and yes or no take two: for its logit z return "
+        f"{pair}([torch.zeros_like(z), z], 1), whose softmax is the sigmoid of z{instead}; a "
+        "number to be predicted (regression) has no classes, and is not supported"
+    )
