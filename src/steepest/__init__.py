@@ -45,14 +45,14 @@ _PLACES = {
     "Config": "experiment.config",
     "Experiment": "experiment.loop",
     "Pool": "pool",
-    "Scores": "scoring",
-    "Selection": "scoring",
+    "Scores": "selecting",
+    "Selection": "selecting",
     "Strategy": "strategies",
     "Task": "tasks",
     "gradient_norms": "gradnorm",
     "load_config": "experiment.config",
-    "score": "scoring",
-    "select": "scoring",
+    "score": "selecting",
+    "select": "selecting",
 }
 """Where the public names are; importing torch takes seconds, so it waits until one is used."""
 

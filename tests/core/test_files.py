@@ -80,7 +80,7 @@ def test_a_killed_writer_leaves_the_old_file(tmp_path):
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from steepest import files\n"
+        "from steepest.core import files\n"
         "files.os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "files.write_atomically(Path(sys.argv[1]), 'new' * 10000)\n"
     )

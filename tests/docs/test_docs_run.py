@@ -111,7 +111,7 @@ def test_the_python_blocks_of_a_page_run_in_order(page, own_folder):
 def test_the_examples_of_contributing_can_be_added_to_the_package(tmp_path):
     run_python(ROOT / "tests/docs/doc_runner.py", CONTRIBUTING, cwd=tmp_path)
     added = sorted(p.relative_to(tmp_path / "added").as_posix() for p in tmp_path.rglob("*.py"))
-    assert added == ["datasets/stl10.py", "strategies/gini.py"]
+    assert added == ["data/stl10.py", "strategies/gini.py"]
 
 
 def test_the_strategy_of_contributing_keeps_every_contract(tmp_path):

@@ -1,1 +1,1 @@
-"""What every room may use and what knows no room: seeds, files, locks, journals, tables, names, progress."""
+"""Seeds, files, locks, journals, tables, names and progress: used by every room, using none."""

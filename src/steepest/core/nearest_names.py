@@ -15,7 +15,7 @@ _SAME_WORD = 0.75
 _PART = 0.9
 """What a part of a name counts, beside a whole one of the same likeness."""
 
-_MOST = 4
+_MOST = 6
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -129,3 +129,30 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+@contextmanager
+def seeded(seed: int, purpose: str) -> Iterator[None]:
+    """Let layers draw their weights by a seed; the global random state stays as it is."""
+    with torch.random.fork_rng(devices=[]):
+        # torch.manual_seed would reach into every other device's generator too.
+        torch.default_generator.manual_seed(derive(seed, purpose))
+        yield
+
+
+def random_subset(
+    ids: Sequence[SampleId], size: int, seed: int, purpose: str = "subset"
+) -> npt.NDArray[np.intp]:
+    """Return the positions of a uniform subset without replacement, in pool order.
+
+    Args:
+        ids: Ids [N].
+        size: How many; all if there are fewer.
+        seed: Seeds the draw, which is keyed by sample id.
+        purpose: Keeps draws for different ends apart.
+
+    Returns:
+        Positions [min(size, N)].
+    """
+    draws = keyed_uniform(seed, purpose, ids)[:, 0]
+    return np.sort(np.argsort(draws, kind="stable")[:size])

@@ -20,7 +20,7 @@ from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.checks import is_unusual
 from steepest.modules.losses import RowLosses
-from steepest.modules.own_loss import Company
+from steepest.modules.own_loss import IndependenceCheck
 from steepest.modules.precision import computing_in
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Forms:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._known: OrderedDict[object, Known] = OrderedDict()
-        self._company = Company()
+        self._independence = IndependenceCheck()
         self.distrusted: set[nn.Parameter] = set()
         self.changes_inputs = False
 
@@ -105,7 +105,7 @@ class Forms:
         engine = self._engine
         everything = engine.parameters()
         with computing_in("fp32", engine.device):
-            self._company.check(engine, inputs, losses)
+            self._independence.check(engine.restored_call, inputs, losses)
         while True:
             unwatched = self.distrusted | {p for p in everything if is_unusual(p)}
             probe = Probe(engine.model, everything, unwatched, inputs, losses)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from steepest.gradnorm.calls import is_in_place
+from steepest.modules.batches import tensors_in
 
 _RANDOM = {
     "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli",
@@ -30,25 +31,6 @@ def plain_name(func: Callable[..., Any]) -> str:
     """Return what a function does, by name: the same in place or not, of any overload."""
     name = str(getattr(func, "__name__", "")).split(".")[0]
     return name if name.endswith("__") else name.rstrip("_")
-
-
-def tensors_in(values: Any) -> list[Tensor]:  # noqa: ANN401 - any nest of arguments
-    """Return the tensors in a nest of values; bounds of slices count."""
-    if isinstance(values, Tensor):
-        return [values]
-    if isinstance(values, dict):
-        values = values.values()
-    elif isinstance(values, slice):
-        values = (values.start, values.stop, values.step)
-    elif not isinstance(values, list | tuple):
-        return []
-    found: list[Tensor] = []
-    for value in values:
-        if isinstance(value, Tensor):
-            found.append(value)
-        elif isinstance(value, list | tuple | dict | slice):
-            found.extend(tensors_in(value))
-    return found
 
 
 class Origins:

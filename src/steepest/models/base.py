@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import nn
 
 from steepest.core.keyword_options import convert_options
 from steepest.core.registry import Registry
-from steepest.core.seeds import derive
+from steepest.core.seeds import seeded
 from steepest.errors import InputError
 from steepest.models.factory import GIVEN, call_factory
 
@@ -83,12 +82,3 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
 def names() -> list[str]:
     """Return the names of all models in the package."""
     return MODELS.names()
-
-
-@contextmanager
-def seeded(seed: int, purpose: str) -> Iterator[None]:
-    """Let layers draw their weights by a seed; the global random state stays as it is."""
-    with torch.random.fork_rng(devices=[]):
-        # torch.manual_seed would reach into every other device's generator too.
-        torch.default_generator.manual_seed(derive(seed, purpose))
-        yield

@@ -1,1 +1,1 @@
-"""Runs any ``nn.Module`` as it is and leaves it as it was: batches, losses, precision, features, weights."""
+"""Runs any ``nn.Module`` and leaves it as it was: batches, losses, features, weights on disk."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,9 +14,6 @@ from steepest.modules import batches
 from steepest.modules.batches import Inputs, tensors_in
 from steepest.modules.checks import check_independence
 from steepest.modules.rounding import Coarseness, allowed, differ, largest
-
-if TYPE_CHECKING:
-    from steepest.gradnorm.engine import Engine
 
 _LOOKED_AT = 3
 """So many samples are enough for their losses to show that they depend on each other."""
@@ -83,17 +80,17 @@ class OwnLoss:
         return f"but gave {list(values.shape)} for {count}: {self._about_labels()}"
 
 
-class Company:
-    """Looks once at each loss of the user's own, whether it treats every sample by itself."""
+class IndependenceCheck:
+    """Checks once that a loss of the user's own treats each sample by itself."""
 
     def __init__(self) -> None:
         self._fine: Callable[..., Tensor] | None = None
 
-    def check(self, engine: Engine, inputs: Inputs, losses: object) -> None:
+    def check(self, call: Callable[[Inputs], Any], inputs: Inputs, losses: object) -> None:
         """Hold losses of a few samples against those of each of them alone.
 
         Args:
-            engine: Whose model gives the outputs.
+            call: Returns the outputs of the model.
             inputs: N samples.
             losses: What is to be measured; a loss that comes with the package is not looked at.
 
@@ -110,8 +107,8 @@ class Company:
         singles = [batches.take(some, slice(row, row + 1)) for row in range(len(rows))]
         try:
             with Coarseness() as seen:
-                outputs = engine.restored_call(some)
-                alone = [engine.restored_call(single) for single in singles]
+                outputs = call(some)
+                alone = [call(single) for single in singles]
         except (ModelError, RuntimeError, MemoryError) as error:
             if isinstance(error, ModelError) or is_out_of_memory(error):
                 return  # It may want whole batches, or there is no room for several samples.

@@ -1,7 +1,6 @@
 """Choosing by scores and features: functions that know no model."""
 
-from steepest.core.seeds import random_subset
 from steepest.strategies.algorithms.ranking import rank_correlation
 from steepest.strategies.algorithms.top_k import top_k
 
-__all__ = ["random_subset", "rank_correlation", "top_k"]
+__all__ = ["rank_correlation", "top_k"]

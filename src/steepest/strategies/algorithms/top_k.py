@@ -94,21 +94,3 @@ def _levels(falling: npt.NDArray[np.float64], typical: float) -> npt.NDArray[np.
                 highest, new[row] = row, True
     levels: npt.NDArray[np.intp] = np.cumsum(new)
     return levels
-
-
-def random_subset(
-    ids: Sequence[SampleId], size: int, seed: int, purpose: str = "subset"
-) -> npt.NDArray[np.intp]:
-    """Return the positions of a uniform subset without replacement, in pool order.
-
-    Args:
-        ids: Ids [N].
-        size: How many; all if there are fewer.
-        seed: Seeds the draw, which is keyed by sample id.
-        purpose: Keeps draws for different ends apart.
-
-    Returns:
-        Positions [min(size, N)].
-    """
-    draws = keyed_uniform(seed, purpose, ids)[:, 0]
-    return np.sort(np.argsort(draws, kind="stable")[:size])
