@@ -102,7 +102,6 @@ def tensors_of(inputs: Inputs) -> list[Tensor]:
     return found
 
 
-<<<<<<< ours
 def _say_instead(item: object) -> str:
     """Return the remedy for something that is no tensor with samples, as the end of a message."""
     if item is None:
@@ -123,7 +122,8 @@ def _say_expand(found: Sequence[Tensor]) -> str:
     if len(sizes) != 2 or sizes[0] != 1:
         return ""
     return f": repeat what is the same for all, as by .expand({sizes[1]}, …)"
-=======
+
+
 def tensors_in(values: Any) -> list[Tensor]:  # noqa: ANN401 - any nest of arguments
     """Return the tensors in a nest of values; bounds of slices count."""
     if isinstance(values, Tensor):
@@ -141,7 +141,6 @@ def tensors_in(values: Any) -> list[Tensor]:  # noqa: ANN401 - any nest of argum
         elif isinstance(value, list | tuple | dict | slice):
             found.extend(tensors_in(value))
     return found
->>>>>>> theirs
 
 
 def count(inputs: Inputs) -> int:
