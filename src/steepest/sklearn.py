@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from steepest.core.seeds import SampleId, derive
 from steepest.errors import InputError
-from steepest.loop.choosing import Chooser, as_features, with_targets
+from steepest.loop.chooser import Chooser, as_features, with_targets
 from steepest.loop.estimators import check_classifier, fit_clone
-from steepest.loop.marks import check_kinds, check_rows, read_labels
+from steepest.loop.label_array import check_kinds, check_rows, read_labels
 from steepest.loop.sample_rows import as_rows, numbers_of
 from steepest.loop.torch_inside import torch_inside
 from steepest.pool import Label

@@ -9,7 +9,7 @@ from loop_parts import Teacher, Trainer, make_points
 
 import steepest
 from steepest.errors import InputError, SteepestError
-from steepest.loop.predicted import log_probabilities
+from steepest.loop.predictions import log_probabilities
 
 POINTS, CLASSES = make_points()
 BY_PREDICTIONS = {"entropy", "least-confidence", "margin", "random"}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from steepest.loop.choosing import as_features
+from steepest.loop.chooser import as_features
 from steepest.strategies import Batch
 from steepest.strategies.feature_table import FeatureTable
 

@@ -235,8 +235,8 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
 
 def _check_beginning(photos: Path, place: Path, classes: Sequence[str], settings: Settings) -> None:
     """Refuse what cannot be begun before a project is made: what it is begun with stays."""
-    from steepest.labelling.project.beside import why_no_samples
     from steepest.labelling.project.listing import has_samples
+    from steepest.labelling.project.other_files import why_no_samples
     from steepest.labelling.project.store import FILE_NAME
     from steepest.labelling.project.traces import refuse_to_begin_anew
 
@@ -257,7 +257,7 @@ def _check_classes(names: Sequence[str], settings: Settings) -> None:
 
 def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     """Take in first labels, and refuse a project with nothing to choose from."""
-    from steepest.labelling.project.beside import say_others, say_refused, why_no_samples
+    from steepest.labelling.project.other_files import say_others, say_refused, why_no_samples
 
     _check_classes(project.classes(), project.settings)
     if not project.scan.total:

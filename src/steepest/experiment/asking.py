@@ -10,7 +10,7 @@ from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.labelling import Labeller
 from steepest.labelling.apply import apply
-from steepest.loop.told import ask_for
+from steepest.loop.answers import ask_for
 from steepest.pool import Pool, State
 from steepest.pool.values import plain_labels
 

@@ -14,16 +14,16 @@ from steepest.core.progress import Progress, as_progress
 from steepest.core.seeds import SampleId, check_seed, derive
 from steepest.errors import InputError
 from steepest.labelling import Answers, apply
-from steepest.loop.asked import MOST_SKIPPED, asked_in, waiting_in, warn_of_skips
-from steepest.loop.choosing import Chooser, as_features
+from steepest.loop.answers import Asking, as_answers, ask_for, check_functions, give, name_of
+from steepest.loop.chooser import Chooser, as_features
 from steepest.loop.folder import LoopFolder
 from steepest.loop.label_kinds import LabelKinds
-from steepest.loop.mind import Fit, Mind
-from steepest.loop.predicted import Predict
+from steepest.loop.learner import Fit, Learner
+from steepest.loop.predictions import Predict
+from steepest.loop.queries import MOST_SKIPPED, asked_in, waiting_in, warn_of_skips
 from steepest.loop.round import Round, as_metrics, check_rounds, digest
 from steepest.loop.stopping import Until, is_enough
 from steepest.loop.stopwatch import Stopwatch
-from steepest.loop.told import Asking, as_answers, ask_for, check_functions, give, name_of
 from steepest.modules.precision import Precision
 from steepest.pool import Label, Pool, State
 from steepest.pool.values import plain_ids
@@ -119,7 +119,7 @@ class ActiveLoop:
             device=device,
             progress=self._progress,
         )
-        self._mind = Mind(chooser, fit, predict, model, strategy, options, start, support)
+        self._learner = Learner(chooser, fit, predict, model, strategy, options, start, support)
         self._label, self._evaluate, self._seed = label, evaluate, check_seed(seed)
         self._clock = Stopwatch()
         self._kept = LoopFolder(None if folder is None else Path(folder), names, samples)
@@ -145,7 +145,7 @@ class ActiveLoop:
     @property
     def model(self) -> nn.Module | None:
         """The torch model that chooses; None before the first fit, and with predictions."""
-        return self._mind.model
+        return self._learner.model
 
     @property
     def waiting(self) -> tuple[SampleId, ...]:
@@ -162,11 +162,11 @@ class ActiveLoop:
         """
         check_k(k, self.pool.counts()[State.UNLABELLED], None)
         ids, labels = self.pool.labelled()
-        if ids and not self._mind.knows(digest(ids, labels)):
+        if ids and not self._learner.knows(digest(ids, labels)):
             self.learn()
         purpose = ("selection", self.round) if ids else ("initial set",)
         with self._clock.time("choose"):
-            self.selection = self._mind.choose(
+            self.selection = self._learner.choose(
                 k,
                 labelled=dict(zip(ids, labels, strict=True)),
                 taken=self.pool.taken(),
@@ -201,9 +201,9 @@ class ActiveLoop:
         if not ids:
             raise InputError("nothing is labelled yet: ask and tell, or give labels=")
         learnt_from, fresh = digest(ids, labels), self._is_fresh()
-        if not (fresh and self._mind.knows(learnt_from)):  # As it does if ``evaluate`` failed.
+        if not (fresh and self._learner.knows(learnt_from)):  # As it does if ``evaluate`` failed.
             with self._clock.time("fit"):
-                self._mind.learn(ids, labels, learnt_from)
+                self._learner.learn(ids, labels, learnt_from)
         if not fresh:
             return self._kept.records[-1]
         with self._clock.time("evaluate"):

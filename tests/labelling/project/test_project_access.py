@@ -15,9 +15,9 @@ from small_project import Clock, make_photos, open_project, truth
 from steepest.errors import DataError
 from steepest.labelling.project import decoding
 from steepest.labelling.project.decoding import read_picture
-from steepest.labelling.project.marks import REST_SECONDS
-from steepest.labelling.project.passing import AccessError, GoneError
+from steepest.labelling.project.failures import REST_SECONDS
 from steepest.labelling.project.retraining import run_round
+from steepest.labelling.project.transient_errors import AccessError, GoneError
 
 FAST = {"epochs": 2, "batch_size": 4, "image_size": 12, "lr": 0.01, "validation_share": 0.0}
 PASSING = [

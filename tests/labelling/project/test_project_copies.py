@@ -9,7 +9,7 @@ from small_project import make_photos, open_project, truth
 
 from steepest.cli.label import _say_changes, _take_labels
 from steepest.errors import DataError
-from steepest.labelling.project.looking import look_closely
+from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.project.retraining import _list_labelled
 from steepest.labelling.project.round import Round
 

@@ -12,7 +12,7 @@ from label_server import samples_in
 from web_pages import is_one_line, open_pages, stranger
 
 from steepest.labelling.project.contents import mark_file
-from steepest.labelling.project.looking import look_closely
+from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.web.words import ending
 
 

@@ -11,8 +11,8 @@ from steepest.labelling.project.contents import note_answered
 from steepest.labelling.project.decisions import Decision, list_decisions, note_decision
 from steepest.labelling.project.following import mark_copies
 from steepest.labelling.project.history import find_image
-from steepest.labelling.project.looking import quick_budget
 from steepest.labelling.project.replaced import ask_again, keep_labels, mark_changed
+from steepest.labelling.project.rescan import quick_budget
 from steepest.labelling.project.resolve import ask_more
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store

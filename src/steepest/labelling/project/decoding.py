@@ -17,7 +17,7 @@ from steepest.data.large_images import LONGEST_SIDE, open_image
 from steepest.data.pixels import explain_damage, to_eight_bits
 from steepest.data.quiet import QUIET
 from steepest.errors import DataError
-from steepest.labelling.project.passing import explain_passing
+from steepest.labelling.project.transient_errors import explain_transient
 
 if TYPE_CHECKING:  # Pillow is imported by the first picture
     from PIL import Image
@@ -60,7 +60,7 @@ def read_picture(path: Path, side: int) -> Image.Image:
     except DataError:
         raise
     except (Exception, RecursionError) as error:  # decoders raise almost anything
-        passing = explain_passing(path.name, error)
+        passing = explain_transient(path.name, error)
         if passing is not None:
             raise passing from error
         raise DataError(f"{path.name}: cannot be shown ({explain_damage(error)})") from error

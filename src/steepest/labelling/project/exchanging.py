@@ -15,8 +15,8 @@ from steepest.labelling.project.exporting import (
 )
 from steepest.labelling.project.importing import GivenBy, ImportReport, import_labels
 from steepest.labelling.project.label_files import choose_format, read_labels
-from steepest.labelling.project.looking import quick_budget
 from steepest.labelling.project.records import Labels
+from steepest.labelling.project.rescan import quick_budget
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 from steepest.labelling.project.trainer import Trainer

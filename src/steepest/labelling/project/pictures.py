@@ -17,13 +17,13 @@ from steepest.core.devices import usable_cores
 from steepest.core.files import write_atomically
 from steepest.errors import DataError, InputError
 from steepest.labelling.project.decoding import read_picture
+from steepest.labelling.project.failures import let_rest, note_failure, note_found
 from steepest.labelling.project.history import find_image
 from steepest.labelling.project.listing import check_there
-from steepest.labelling.project.marks import let_rest, note_failure, note_found
-from steepest.labelling.project.passing import AccessError, GoneError, explain_passing
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.stamps import Stamp
 from steepest.labelling.project.store import Store
+from steepest.labelling.project.transient_errors import AccessError, GoneError, explain_transient
 
 SIDES = range(16, 2049)
 """The sides in pixels that a picture may be asked for."""
@@ -172,7 +172,7 @@ def locate(photos: Path, sample: str) -> Path:
         if not stat.S_ISREG(path.stat().st_mode):
             raise DataError(f"{sample}: no plain file")
     except (OSError, RuntimeError, ValueError) as error:
-        raise explain_passing(sample, error) or DataError(f"{sample}: cannot be found") from error
+        raise explain_transient(sample, error) or DataError(f"{sample}: cannot be found") from error
     return path
 
 
@@ -216,4 +216,4 @@ def _version(path: Path) -> str:
     try:
         return str(tuple(Stamp.of(path.stat())))
     except OSError as error:
-        raise explain_passing(path.name, error) or DataError(f"{path.name}: no file") from error
+        raise explain_transient(path.name, error) or DataError(f"{path.name}: no file") from error

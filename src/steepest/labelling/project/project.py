@@ -15,12 +15,12 @@ from steepest.labelling.project.deciding import Deciding
 from steepest.labelling.project.exchanging import Exchanging
 from steepest.labelling.project.history import CONDITIONS
 from steepest.labelling.project.listing import Scan
-from steepest.labelling.project.looking import look_quickly
 from steepest.labelling.project.photos_note import PHOTOS_NAME, check_photos
 from steepest.labelling.project.pictures import Pictures
 from steepest.labelling.project.queue import Queue
 from steepest.labelling.project.readiness import why_no_model
 from steepest.labelling.project.records import Batch, Counts, Pick, Training
+from steepest.labelling.project.rescan import look_quickly
 from steepest.labelling.project.resolve import change_overlap
 from steepest.labelling.project.settings import (
     Settings,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from steepest.errors import InputError
 from steepest.labelling.project.answering import Answering, check_annotator
 from steepest.labelling.project.classes import ClassList
-from steepest.labelling.project.marks import REST_SECONDS
+from steepest.labelling.project.failures import REST_SECONDS
 from steepest.labelling.project.predictions import unpack
 from steepest.labelling.project.records import Task
 

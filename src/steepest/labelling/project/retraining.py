@@ -20,9 +20,9 @@ from steepest.labelling.project.copies import find_copies
 from steepest.labelling.project.following import LEARNABLE
 from steepest.labelling.project.learning import Learnt, can_learn, learn, to_targets
 from steepest.labelling.project.listing import check_there
-from steepest.labelling.project.looking import look_closely
 from steepest.labelling.project.picking import VALIDATION, Candidate, write_batch
 from steepest.labelling.project.predictions import pack, predicted
+from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.project.round import Round
 from steepest.labelling.project.squares import most_samples
 from steepest.labelling.project.store import Store

@@ -13,7 +13,7 @@ from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.settings import Settings, load_settings
 from steepest.labelling.project.squares import read_squares
 from steepest.labelling.project.store import Store
-from steepest.labelling.project.watching import StoreProgress
+from steepest.labelling.project.store_progress import StoreProgress
 
 
 class Round:

@@ -15,11 +15,11 @@ from steepest.core.devices import usable_cores
 from steepest.core.progress import Progress
 from steepest.errors import DataError
 from steepest.labelling.project.decoding import read_square
-from steepest.labelling.project.marks import note_failure
-from steepest.labelling.project.passing import AccessError
+from steepest.labelling.project.failures import note_failure
 from steepest.labelling.project.pictures import locate
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
+from steepest.labelling.project.transient_errors import AccessError
 
 MOST_BYTES = 2 << 30
 """Pixels that are held in memory at a time, at most."""

@@ -18,7 +18,7 @@ from steepest.labelling.web import (
     progress_pages,
 )
 from steepest.labelling.web.gate import Gate, browser_cookie
-from steepest.labelling.web.room import Room
+from steepest.labelling.web.page_context import PageContext
 
 _STATUS: dict[type[SteepestError], int] = {InputError: 400, DataError: 500, RunFolderError: 503}
 
@@ -47,7 +47,7 @@ def create_app(
         InputError: If the name cannot be a person's.
     """
     app = FastAPI(title="steepest", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.room = Room(project, name, f"{cookie}-name", browser_cookie(cookie))
+    app.state.context = PageContext(project, name, f"{cookie}-name", browser_cookie(cookie))
     for pages in (
         labelling_pages,
         progress_pages,

@@ -18,9 +18,9 @@ from steepest.labelling.project import ImportReport
 from steepest.labelling.project.exporting import label_text
 from steepest.labelling.project.label_files import SUFFIXES
 from steepest.labelling.project.store import FILE_NAME
+from steepest.labelling.web.after_saving import show_after_saving
 from steepest.labelling.web.folder_zip import read_folders, stream_folders
-from steepest.labelling.web.kept import show_after_saving
-from steepest.labelling.web.room import Annotator, Here, Room
+from steepest.labelling.web.page_context import Annotator, Here, PageContext
 
 router = APIRouter()
 
@@ -41,37 +41,41 @@ _NAMES = {
 
 
 @router.get("/files")
-def files(room: Here, who: Annotator) -> HTMLResponse:
+def files(context: Here, who: Annotator) -> HTMLResponse:
     """Show what can be taken out and in."""
-    values = {"page": "files", "place": str(room.project.folder), "figure": room.figures.look()}
-    return room.show("files.html", values, who=who)
+    values = {
+        "page": "files",
+        "place": str(context.project.folder),
+        "figure": context.figures.look(),
+    }
+    return context.show("files.html", values, who=who)
 
 
 @router.get("/export/{kind}")
-def export(room: Here, kind: Literal["csv", "jsonl", "zip", "answers", "sqlite"]) -> Response:
+def export(context: Here, kind: Literal["csv", "jsonl", "zip", "answers", "sqlite"]) -> Response:
     """Give out all labels, each person's answers, or the project's file."""
     if kind == "sqlite":
-        return _copy_of_project(room)
+        return _copy_of_project(context)
     name = _NAMES[kind]
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     if kind == "zip":
-        pieces = stream_folders(room.project)
+        pieces = stream_folders(context.project)
         return StreamingResponse(pieces, media_type=_TYPES[kind], headers=headers)
     # Not by way of the disk: when it is full, people want their labels most.
     if kind == "answers":
-        text = room.project.answers_table()
+        text = context.project.answers_table()
     else:
-        text = label_text(room.project.label_rows(), kind)
+        text = label_text(context.project.label_rows(), kind)
     return Response(text.encode(), media_type=_TYPES[kind], headers=headers)
 
 
-def _copy_of_project(room: Room) -> Response:
+def _copy_of_project(context: PageContext) -> Response:
     # Removed while it is still open: nothing stays behind, however the download ends.
     with tempfile.TemporaryDirectory(
-        dir=room.project.folder, prefix=SCRATCH_PREFIX, ignore_cleanup_errors=True
+        dir=context.project.folder, prefix=SCRATCH_PREFIX, ignore_cleanup_errors=True
     ) as folder:
         path = Path(folder, FILE_NAME)
-        room.project.store.copy_to(path)
+        context.project.store.copy_to(path)
         copy, size_bytes = path.open("rb"), path.stat().st_size
     headers = {
         "content-disposition": f'attachment; filename="{FILE_NAME}"',
@@ -88,7 +92,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 @router.post("/import")
 def take_in(
-    room: Here,
+    context: Here,
     who: Annotator,
     file: Annotated[UploadFile, File()],
     known_only: Annotated[bool, Form()] = False,
@@ -98,11 +102,11 @@ def take_in(
     suffix = PurePosixPath(name).suffix.lower()
     if suffix == ".zip":
         zipped = file.file
-        report = room.project.import_given(
+        report = context.project.import_given(
             lambda classes: read_folders(zipped, name, classes), known_only=known_only
         )
     elif suffix in SUFFIXES:
-        report = _import(room, name, suffix, file.file, known_only=known_only)
+        report = _import(context, name, suffix, file.file, known_only=known_only)
     else:
         raise InputError(
             f"labels come as {', '.join(SUFFIXES)}, or a .zip with a folder for each class"
@@ -114,21 +118,21 @@ def take_in(
     }
 
     def show() -> Response:
-        return room.show("imported.html", values, who=who, events={"answered": True})
+        return context.show("imported.html", values, who=who, events={"answered": True})
 
     added = f"Taken in: {counted(report.added, 'label')} of {name}"
     return show_after_saving(show, added, "the page cannot be shown")
 
 
 def _import(
-    room: Room, name: str, suffix: str, given: BinaryIO, *, known_only: bool
+    context: PageContext, name: str, suffix: str, given: BinaryIO, *, known_only: bool
 ) -> ImportReport:
-    folder = _scratch(room)
+    folder = _scratch(context)
     path = folder / f"labels{suffix}"
     try:
         with path.open("wb") as copy:
             shutil.copyfileobj(given, copy)
-        return room.project.import_labels(path, known_only=known_only)
+        return context.project.import_labels(path, known_only=known_only)
     except InputError as error:
         # People know the file by their own name for it.
         raise InputError(str(error).replace(str(path), name)) from error
@@ -136,5 +140,5 @@ def _import(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _scratch(room: Room) -> Path:
-    return Path(tempfile.mkdtemp(dir=room.project.folder, prefix=SCRATCH_PREFIX))
+def _scratch(context: PageContext) -> Path:
+    return Path(tempfile.mkdtemp(dir=context.project.folder, prefix=SCRATCH_PREFIX))

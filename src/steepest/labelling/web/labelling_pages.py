@@ -12,10 +12,10 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from steepest.errors import InputError
 from steepest.labelling.project import Answer, Pick, Prediction, Task
 from steepest.labelling.project.picking import VALIDATION
-from steepest.labelling.web.kept import show_after_saving
+from steepest.labelling.web.after_saving import show_after_saving
 from steepest.labelling.web.list_pages import Before
+from steepest.labelling.web.page_context import Annotator, Browser, Here, PageContext, Visitor
 from steepest.labelling.web.progress_pages import panel_values
-from steepest.labelling.web.room import Annotator, Browser, Here, Room, Visitor
 from steepest.labelling.web.words import AGAIN
 
 router = APIRouter()
@@ -54,86 +54,86 @@ class Why:
 
 
 @router.get("/")
-def desk(room: Here, who: Visitor, browser: Browser) -> HTMLResponse:
+def desk(context: Here, who: Visitor, browser: Browser) -> HTMLResponse:
     """Show one image, or ask for a name."""
     if who is None:
-        return room.show("name.html", {"page": "name"})
-    values = {"page": "one", **_next_values(room, who, browser), **panel_values(room)}
-    return room.show("desk.html", values, who=who)
+        return context.show("name.html", {"page": "name"})
+    values = {"page": "one", **_next_values(context, who, browser), **panel_values(context)}
+    return context.show("desk.html", values, who=who)
 
 
 @router.get("/task")
-def task(room: Here, who: Annotator, browser: Browser) -> HTMLResponse:
+def task(context: Here, who: Annotator, browser: Browser) -> HTMLResponse:
     """Show the image that waits for this person."""
-    return room.show("task_part.html", _next_values(room, who, browser), who=who)
+    return context.show("task_part.html", _next_values(context, who, browser), who=who)
 
 
 @router.get("/grid")
-def grid(room: Here, who: Annotator, browser: Browser) -> HTMLResponse:
+def grid(context: Here, who: Annotator, browser: Browser) -> HTMLResponse:
     """Show many images side by side."""
-    tasks, away = _look_ahead(room, who, browser, GRID, _grid_seconds(room))
+    tasks, away = _look_ahead(context, who, browser, GRID, _grid_seconds(context))
     cells = [{"sample": t.sample, "why": why_of_task(t), "labels": None} for t in tasks]
     values = {
         "page": "grid",
         "cells": cells,
         "away": away,
-        "kept_seconds": _grid_seconds(room),
-        "counts": room.project.progress(),
-        "holders": _others(room, who),
+        "kept_seconds": _grid_seconds(context),
+        "counts": context.project.progress(),
+        "holders": _others(context, who),
     }
-    return room.show("grid.html", values, who=who)
+    return context.show("grid.html", values, who=who)
 
 
 @router.post("/hold")
 def hold(
-    room: Here,
+    context: Here,
     who: Annotator,
     browser: Browser,
     sample: Annotated[list[str], Form(default_factory=list, max_length=MOST_HELD)],
 ) -> JSONResponse:
     """Keep the images of a grid in which somebody moves, and name those that others have by now."""
-    seconds = _grid_seconds(room)
-    return JSONResponse(room.project.queue.renew(who, sample, browser, seconds=seconds))
+    seconds = _grid_seconds(context)
+    return JSONResponse(context.project.queue.renew(who, sample, browser, seconds=seconds))
 
 
-def _grid_seconds(room: Room) -> float:
-    return _GRID_SHARE * room.project.settings.lease_seconds
+def _grid_seconds(context: PageContext) -> float:
+    return _GRID_SHARE * context.project.settings.lease_seconds
 
 
-def _others(room: Room, who: str) -> dict[str, int]:
+def _others(context: PageContext, who: str) -> dict[str, int]:
     """Return who else holds images, and how many."""
-    return {name: held for name, held in room.project.queue.holders().items() if name != who}
+    return {name: held for name, held in context.project.queue.holders().items() if name != who}
 
 
 @router.get("/again")
 def again(
-    room: Here,
+    context: Here,
     who: Annotator,
     before: Before = None,
 ) -> HTMLResponse:
     """Show the answer that this person gave before."""
-    found = room.project.queue.history(who, limit=1, before=before)
+    found = context.project.queue.history(who, limit=1, before=before)
     if not found:
         raise InputError("there is no earlier answer of yours")
-    values = {**again_values(room, who, found[0].sample, "one"), "before": found[0].number}
-    return room.show("task_part.html", values, who=who)
+    values = {**again_values(context, who, found[0].sample, "one"), "before": found[0].number}
+    return context.show("task_part.html", values, who=who)
 
 
 @router.get("/sample")
 def sample(
-    room: Here,
+    context: Here,
     who: Annotator,
     sample: Annotated[str, Query(max_length=4096)],
     view: Literal["review", "history", "images"] = "history",
 ) -> HTMLResponse:
     """Show one sample, to label it or label it anew."""
-    values = {"page": view, **again_values(room, who, sample, view), **panel_values(room)}
-    return room.show("desk.html", values, who=who)
+    values = {"page": view, **again_values(context, who, sample, view), **panel_values(context)}
+    return context.show("desk.html", values, who=who)
 
 
 @router.post("/answer")
 def answer(
-    room: Here,
+    context: Here,
     who: Annotator,
     browser: Browser,
     sample: Sample,
@@ -143,15 +143,15 @@ def answer(
 ) -> Response:
     """Take an answer; it is on disk before anything is said about it."""
     try:
-        given = room.project.queue.answer(who, sample, label, browser, shown or None)
+        given = context.project.queue.answer(who, sample, label, browser, shown or None)
     except InputError as error:
-        return _show_replaced(room, who, browser, (sample, shown), view, error)
-    return _go_on(room, who, browser, given, view)
+        return _show_replaced(context, who, browser, (sample, shown), view, error)
+    return _go_on(context, who, browser, given, view)
 
 
 @router.post("/skip")
 def skip(
-    room: Here,
+    context: Here,
     who: Annotator,
     browser: Browser,
     sample: Sample,
@@ -160,16 +160,16 @@ def skip(
 ) -> Response:
     """Take a refusal."""
     try:
-        given = room.project.queue.skip(who, sample, browser, shown or None)
+        given = context.project.queue.skip(who, sample, browser, shown or None)
     except InputError as error:
-        return _show_replaced(room, who, browser, (sample, shown), view, error)
-    return _go_on(room, who, browser, given, view)
+        return _show_replaced(context, who, browser, (sample, shown), view, error)
+    return _go_on(context, who, browser, given, view)
 
 
 @router.post("/undo")
-def undo(room: Here, who: Annotator, browser: Browser, view: View = "one") -> Response:
+def undo(context: Here, who: Annotator, browser: Browser, view: View = "one") -> Response:
     """Take back this person's last answer in this browser, and show the sample again."""
-    taken = room.project.queue.undo(who, browser)
+    taken = context.project.queue.undo(who, browser)
     if taken is None:
         raise InputError(
             "nothing that you answered in this browser is left to take back; b goes back to all "
@@ -180,21 +180,23 @@ def undo(room: Here, who: Annotator, browser: Browser, view: View = "one") -> Re
     notice = f"Taken back: {taken.sample}"
 
     def show() -> Response:
-        values = _one_values(room, who, browser, taken.sample, notice)
-        return room.show("task_part.html", values, who=who, events={"answered": True})
+        values = _one_values(context, who, browser, taken.sample, notice)
+        return context.show("task_part.html", values, who=who, events={"answered": True})
 
     return show_after_saving(show, notice, "it cannot be shown", view=view)
 
 
-def _one_values(room: Room, who: str, browser: str, sample: str, notice: str) -> dict[str, object]:
+def _one_values(
+    context: PageContext, who: str, browser: str, sample: str, notice: str
+) -> dict[str, object]:
     """Return what is said about a sample that is given out next, or on purpose if answered."""
-    if room.project.queue.answer_of(who, sample) is None:
-        return _next_values(room, who, browser, notice=notice)
-    return {**again_values(room, who, sample, "one"), "notice": notice}
+    if context.project.queue.answer_of(who, sample) is None:
+        return _next_values(context, who, browser, notice=notice)
+    return {**again_values(context, who, sample, "one"), "notice": notice}
 
 
 def _show_replaced(
-    room: Room,
+    context: PageContext,
     who: str,
     browser: str,
     seen: tuple[str, str],
@@ -207,51 +209,51 @@ def _show_replaced(
         InputError: If that is not what was wrong.
     """
     sample, shown = seen
-    if not shown or room.mark(sample) in ("", shown):
+    if not shown or context.mark(sample) in ("", shown):
         raise error
     if view == "grid":
         return Response(status_code=204, headers={"HX-Redirect": "/grid"})
     notice = f"Not saved: {error}"
     if view == "one":
-        values = _one_values(room, who, browser, sample, notice)
+        values = _one_values(context, who, browser, sample, notice)
     else:
-        values = {**again_values(room, who, sample, view), "notice": notice}
-    page = room.show("task_part.html", values, who=who)
+        values = {**again_values(context, who, sample, view), "notice": notice}
+    page = context.show("task_part.html", values, who=who)
     page.headers["HX-Trigger-After-Settle"] = json.dumps({"refused": notice})
     return page
 
 
-def _go_on(room: Room, who: str, browser: str, given: Answer, view: str) -> Response:
+def _go_on(context: PageContext, who: str, browser: str, given: Answer, view: str) -> Response:
     """Show what follows an answer that is on disk; no error may look as if it were not."""
     if view in _LISTS:
         return Response(status_code=204, headers={"HX-Redirect": _LISTS[view]})
 
     def show() -> Response:
         if view == "grid":
-            why = why_of_answer(room, given)
+            why = why_of_answer(context, given)
             cell = {"sample": given.sample, "why": why, "labels": given.labels, "answer": given}
-            return room.show("cell.html", {"cell": cell}, who=who, events={"answered": True})
-        values = _next_values(room, who, browser, last=given)
-        return room.show("task_part.html", values, who=who, events={"answered": True})
+            return context.show("cell.html", {"cell": cell}, who=who, events={"answered": True})
+        values = _next_values(context, who, browser, last=given)
+        return context.show("task_part.html", values, who=who, events={"answered": True})
 
     saved, failing = f"Saved: {given.sample}", "the next image cannot be shown"
     return show_after_saving(show, saved, failing, view=view)
 
 
 def _look_ahead(
-    room: Room, who: str, browser: str, count: int, seconds: float | None = None
+    context: PageContext, who: str, browser: str, count: int, seconds: float | None = None
 ) -> tuple[list[Task], bool]:
     """Return what comes next, and whether the whole folder is away: then nothing does."""
-    tasks = room.project.queue.next(who, count, browser, seconds=seconds)
-    away = bool(tasks) and room.project.pictures.is_away(tasks[0].sample)
+    tasks = context.project.queue.next(who, count, browser, seconds=seconds)
+    away = bool(tasks) and context.project.pictures.is_away(tasks[0].sample)
     return ([] if away else tasks), away
 
 
 def _next_values(
-    room: Room, who: str, browser: str, *, last: Answer | None = None, notice: str = ""
+    context: PageContext, who: str, browser: str, *, last: Answer | None = None, notice: str = ""
 ) -> dict[str, object]:
     """Return what is said about the sample that comes next."""
-    tasks, away = _look_ahead(room, who, browser, AHEAD)
+    tasks, away = _look_ahead(context, who, browser, AHEAD)
     values: dict[str, object] = {
         "view": "one",
         "task": tasks[0].sample if tasks else None,
@@ -263,25 +265,25 @@ def _next_values(
         "said": None,
         "before": None,
         "last": last,
-        "last_why": why_of_answer(room, last) if last else Why(),
+        "last_why": why_of_answer(context, last) if last else Why(),
         "notice": notice,
     }
     if not tasks:
         values |= {
-            "counts": room.project.progress(),
+            "counts": context.project.progress(),
             "away": away,
-            "holders": _others(room, who),
+            "holders": _others(context, who),
         }
     return values
 
 
-def again_values(room: Room, who: str, sample: str, view: str) -> dict[str, object]:
+def again_values(context: PageContext, who: str, sample: str, view: str) -> dict[str, object]:
     """Return what is said about a sample that may have been answered before.
 
     Raises:
         InputError: If there is no such sample.
     """
-    queue = room.project.queue
+    queue = context.project.queue
     own = queue.answer_of(who, sample)
     said = queue.history(sample=sample, limit=20)
     known = own or next(iter(said), None)
@@ -289,13 +291,13 @@ def again_values(room: Room, who: str, sample: str, view: str) -> dict[str, obje
     return {
         "view": view,
         "task": sample,
-        "why": why_of_answer(room, known) if known else Why(),
+        "why": why_of_answer(context, known) if known else Why(),
         "ahead": [],
         "labels": own.labels if own else resolved.labels,
         "copy_of": resolved.copy_of,
         "copies_differ": resolved.disputed,
         "said": said,
-        "decided": room.project.decisions(sample, limit=1),
+        "decided": context.project.decisions(sample, limit=1),
         "before": own.number if own else None,
         "last": None,
         "last_why": Why(),
@@ -314,12 +316,12 @@ def why_of_task(task: Task) -> Why:
     return Why(strategy, task.rank, task.score, task.version, told)
 
 
-def why_of_answer(room: Room, given: Answer) -> Why:
+def why_of_answer(context: PageContext, given: Answer) -> Why:
     """Return why the sample of an answer had been given out."""
     if given.batch is None:
         return Why()
     pick: Pick | None = next(
-        (p for p in room.project.picks(given.batch) if p.sample == given.sample), None
+        (p for p in context.project.picks(given.batch) if p.sample == given.sample), None
     )
     if pick is None:
         return Why()

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from steepest.errors import DataError, InputError
-from steepest.labelling.web.room import STATIC, Here
+from steepest.labelling.web.page_context import STATIC, Here
 
 router = APIRouter()
 
@@ -19,13 +19,13 @@ _KEEP_ASSET = "private, max-age=86400"
 @router.get("/picture")
 def picture(
     request: Request,
-    room: Here,
+    context: Here,
     sample: Annotated[str, Query(max_length=4096)],
     side: Annotated[int, Query(ge=16, le=2048)] = 1024,
 ) -> Response:
     """Show a sample."""
     try:
-        found = room.project.pictures.thumbnail(sample, side)
+        found = context.project.pictures.thumbnail(sample, side)
     except InputError as error:
         return PlainTextResponse(f"{error}\n", 404)
     except DataError as error:
@@ -37,10 +37,10 @@ def picture(
 
 
 @router.get("/static/{name}")
-async def static(room: Here, name: str) -> Response:
+async def static(context: Here, name: str) -> Response:
     """Give out one of the files that pages are made with."""
     if name not in STATIC:
         return PlainTextResponse("no such file\n", 404)
     return Response(
-        room.static[name], media_type=STATIC[name], headers={"cache-control": _KEEP_ASSET}
+        context.static[name], media_type=STATIC[name], headers={"cache-control": _KEEP_ASSET}
     )

@@ -1,4 +1,4 @@
-"""What to say of files that are in a folder of images and are not shown."""
+"""Says which other files are in a folder of images and are not shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a loop asked for, read from its pool: so that nothing else has to be kept."""
+"""What a loop asked for, read from its pool."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Choice:
 
 
 @dataclass
-class Room:
+class PageContext:
     """One project on one page.
 
     Attributes:
@@ -143,25 +143,25 @@ class Room:
         return HTMLResponse(text, headers=headers)
 
 
-async def room_of(request: Request) -> Room:
-    """Return the room that a request came to."""
-    room: Room = request.app.state.room
-    return room
+async def page_context(request: Request) -> PageContext:
+    """Return the context that a request came to."""
+    context: PageContext = request.app.state.context
+    return context
 
 
-Here = Annotated[Room, Depends(room_of)]
+Here = Annotated[PageContext, Depends(page_context)]
 
 
-async def visitor_of(request: Request, room: Here) -> str | None:
+async def visitor_of(request: Request, context: Here) -> str | None:
     """Return who asks; None if that was never said."""
-    kept = request.cookies.get(room.cookie)
+    kept = request.cookies.get(context.cookie)
     if kept is None:
-        return room.name
+        return context.name
     name = unquote(kept, errors="replace")
     try:
         check_annotator(name)
     except InputError:
-        return room.name
+        return context.name
     return name
 
 
@@ -180,9 +180,9 @@ Visitor = Annotated[str | None, Depends(visitor_of)]
 Annotator = Annotated[str, Depends(annotator_of)]
 
 
-async def browser_of(request: Request, room: Here) -> str:
+async def browser_of(request: Request, context: Here) -> str:
     """Return what tells a browser from others under the same name."""
-    return read_mark(request.cookies.get(room.browser_cookie))
+    return read_mark(request.cookies.get(context.browser_cookie))
 
 
 Browser = Annotated[str, Depends(browser_of)]

@@ -49,7 +49,7 @@ def test_an_undo_whose_image_cannot_be_shown_is_said_to_be_done(photos):
 def test_an_answer_in_the_grid_stays_a_cell_that_is_done(photos):
     with open_pages(photos) as (project, client):
         sample = samples_in(client.get("/grid").text)[0]
-        client.app._app.state.room.show = break_down
+        client.app._app.state.context.show = break_down
         page = client.post("/answer", data={"sample": sample, "label": "cat", "view": "grid"})
         assert page.status_code == 200
         assert 'class="cell done"' in page.text
@@ -59,7 +59,7 @@ def test_an_answer_in_the_grid_stays_a_cell_that_is_done(photos):
 def test_an_import_whose_page_cannot_be_shown_is_said_to_be_taken_in(photos):
     with open_pages(photos) as (project, client):
         sample = project.queue.samples()[0].sample
-        client.app._app.state.room.show = break_down
+        client.app._app.state.context.show = break_down
         table = f"id,label\n{sample},cat\n".encode()
         page = client.post("/import", files={"file": ("mine.csv", table)})
         assert page.status_code == 200

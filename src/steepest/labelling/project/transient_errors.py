@@ -1,4 +1,4 @@
-"""Errors of reading that say nothing about what is in a file, and so must not be remembered."""
+"""Errors of reading that may pass: they say nothing about the file, and are not remembered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AccessError(DataError):
     """The file is there and cannot be read at this moment."""
 
 
-def explain_passing(name: str, error: Exception) -> DataError | None:
+def explain_transient(name: str, error: Exception) -> DataError | None:
     """Return what to say of an error that may pass; None if the file itself is to blame.
 
     Args:

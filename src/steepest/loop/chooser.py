@@ -14,7 +14,7 @@ from steepest.core.devices import choose_device
 from steepest.core.progress import Progress
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError
-from steepest.loop.predicted import (
+from steepest.loop.predictions import (
     Predict,
     Predictions,
     check_predictable,

@@ -1,4 +1,4 @@
-"""From what a person or program says about samples to answers that a pool takes."""
+"""Turns what a person or program returns as labels into answers that a pool takes."""
 
 from __future__ import annotations
 

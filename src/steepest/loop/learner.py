@@ -1,4 +1,4 @@
-"""What a loop has learnt so far, and how it chooses by that."""
+"""The trainer of a loop, and the model or predictions it leaves behind."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import nn
 
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError
-from steepest.loop.choosing import Chooser, with_targets
-from steepest.loop.predicted import Predict, check_predictable
+from steepest.loop.chooser import Chooser, with_targets
+from steepest.loop.predictions import Predict, check_predictable
 from steepest.pool import Label
 from steepest.selecting.arguments import check_support
 from steepest.selecting.looking import as_strategy, check_model
@@ -22,7 +22,7 @@ Fit = Callable[[list[SampleId], list[Label]], Any]
 """Trains on labelled samples; returns a torch module, or None."""
 
 
-class Mind:
+class Learner:
     """A trainer, and the model or predictions it leaves behind.
 
     Args:

@@ -1,4 +1,4 @@
-"""What is noted about an image that could not be shown, and when it is shown again."""
+"""Notes images that could not be shown, and when they are shown again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from steepest.errors import DataError
 from steepest.labelling.project.following import let_others_follow
 from steepest.labelling.project.history import find_image
 from steepest.labelling.project.listing import check_there
-from steepest.labelling.project.passing import AccessError, GoneError
 from steepest.labelling.project.resolve import reopen
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
+from steepest.labelling.project.transient_errors import AccessError, GoneError
 
 REST_SECONDS = 60.0
 """How long an image that cannot be read at the moment is not given out."""

@@ -1,4 +1,4 @@
-"""A look at the folder: what came, went, changed under its name, or is there twice."""
+"""Brings the store up to date with the folder: new, missing, changed and duplicate files."""
 
 from __future__ import annotations
 
