@@ -129,7 +129,9 @@ def test_sure_samples_do_not_pass_for_mixed_ones():
 
     labels = model(x).argmax(1)
     found = steepest.gradient_norms(model, x, cross_entropy, targets=labels)
-    torch.testing.assert_close(found, reference_norms(model, x, cross_entropy, targets=labels))
+    truth = reference_norms(model, x, cross_entropy, targets=labels)
+    # Logits in the hundreds are rounded to 3e-5, in a batch to others than alone, and p follows.
+    torch.testing.assert_close(found, truth, rtol=1e-4, atol=0)
 
 
 def test_a_model_that_mixes_is_not_blamed_on_the_loss():

@@ -14,6 +14,9 @@ from steepest.modules.rounding import allowed, differ, largest
 _DISORDER, _DISORDER_OF_HALF = 1e-4, 0.1
 """What rounding may lose. Where two orders are both so near, the nearer is right."""
 
+_FAINT = 2.0**7
+"""Entries below so many times the smallest normal number keep too few digits to follow a weight."""
+
 
 class Rows:
     """Collects the gradients of every use for a plain and for a weighted sum of the losses."""
@@ -44,7 +47,8 @@ class Rows:
 
     def seen(self, use: Use) -> bool:
         """Say whether any gradient other than zero arrived."""
-        return any(bool(gradient.any()) for gradient in self.plain[use].values())
+        found = self.plain[use].values()
+        return not all(bool((gradient.abs() <= _faint(gradient)).all()) for gradient in found)
 
     def disorder(self, use: Use) -> float:
         """Return by what share some sample's rows do not follow the weight of its loss."""
@@ -53,12 +57,19 @@ class Rows:
         for number, plain in self.plain[use].items():
             rows = found[number].first(plain, samples).flatten(1).double().square().sum(1)
             other = found[number].first(self.weighted[use][number], samples)
+            weighted = other.flatten(1).double().square().sum(1)
             expected = rows * self.weights.square().to(rows.device)
-            off = (other.flatten(1).double().square().sum(1) - expected).abs()
             # Python's ``max`` would pass over NaN.
-            share = (off / (expected + 1e-300)).nan_to_num(torch.inf)
+            share = ((weighted - expected).abs() / (expected + 1e-300)).nan_to_num(torch.inf)
+            # Denormal numbers are rounded by far more than others, and tell nothing.
+            share[torch.maximum(rows, weighted) <= _faint(plain) ** 2] = 0
             worst = max(worst, float(share.max()))
         return worst
+
+
+def _faint(gradient: Tensor) -> float:
+    """Return the size up to which entries tell nothing; half precision needs its denormal ones."""
+    return 0.0 if gradient.dtype == torch.float16 else _FAINT * torch.finfo(gradient.dtype).tiny
 
 
 def settled(use: Use, rows: Rows, steps: list[Step], coarseness: float) -> bool:
