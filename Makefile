@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow mutants lint cifar10-small clean
+.PHONY: demo docs test test-slow mutants lint cifar10-small clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -18,6 +18,13 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/.installed  ## learn on real digits with three strategies, then write a report
 	$(BIN)/steepest demo
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs,sklearn]'
+	@touch $@ $(VENV)/.installed
+
+docs: $(VENV)/.installed-docs  ## the documentation site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -37,6 +37,8 @@ except ModuleNotFoundError as error:  # pragma: no cover - depends on what is in
         "steepest.sklearn needs scikit-learn: run pip install 'steepest[sklearn]'"
     ) from error
 
+__all__ = ["ActiveLearner"]
+
 _ASKED = 8192
 """Rows in one call of ``predict_proba``: they are in memory already, and a forest takes as long to
 begin as for a thousand of them."""
