@@ -13,7 +13,7 @@ from steepest.gradnorm import GradientNorms, explain, reference_norms
 
 
 class Gated(nn.Module):
-    """Multiplies the features of a sample by its first pixel, as a gate that may be all but shut."""
+    """Multiplies the features of a sample by its first pixel, as a gate that may be nearly shut."""
 
     def __init__(self):
         super().__init__()
@@ -41,4 +41,3 @@ def test_some_denormal_gradients_send_nothing_to_the_loop(gate, shut):
         torch.testing.assert_close(norms(some).double(), truth, rtol=1e-5, atol=0)
         assert norms.engine.slow_names() == norms.engine.by_row_names() == []
     assert {layer.route for layer in explain(model, x).layers} == plain
-
