@@ -1,17 +1,14 @@
-"""What was answered so far, by whom, and what all say together."""
+"""Reads answers: who said what, and what all say together."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from typing import Literal
 
 from steepest.errors import InputError
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.following import DIFFERING, SPLIT_CONTENTS, is_split
 from steepest.labelling.project.records import Answer, Resolved, SampleState
-from steepest.labelling.project.settings import Settings
-from steepest.labelling.project.store import Store
 
 State = Literal[
     "labelled",
@@ -48,130 +45,90 @@ STANDING = """a.kind <> 'undo'
 """Whether an answer ``a`` was never taken back."""
 
 
-class History:
-    """Reads answers.
+def list_answers(
+    connection: sqlite3.Connection,
+    classes: ClassList,
+    *,
+    annotator: str | None = None,
+    sample: str | None = None,
+    limit: int = 50,
+    before: int | None = None,
+) -> list[Answer]:
+    """Return answers that stand, newest first; see ``Queue.history``."""
+    image = None if sample is None else find_image(connection, sample)["number"]
+    rows = connection.execute(
+        f"""SELECT a.*, i.id, i.asked_again FROM answers a
+        JOIN images i ON i.number = a.image
+        WHERE {STANDING} AND (:who IS NULL OR a.annotator = :who)
+        AND (:image IS NULL OR a.image = :image)
+        AND (:before IS NULL OR a.number < :before)
+        ORDER BY a.number DESC LIMIT :limit""",  # noqa: S608
+        {"who": annotator, "image": image, "before": before, "limit": limit},
+    ).fetchall()
+    return [to_answer(row, classes) for row in rows]
 
-    Args:
-        store: The project's file.
-        settings: Asked for what holds now.
-        clock: Says what time it is.
+
+def resolve_label(connection: sqlite3.Connection, classes: ClassList, sample: str) -> Resolved:
+    """Return what all people together say about a sample.
+
+    Raises:
+        InputError: If there is no such sample.
     """
-
-    def __init__(
-        self, store: Store, settings: Callable[[], Settings], clock: Callable[[], float]
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._clock = clock
-
-    def history(
-        self,
-        annotator: str | None = None,
-        *,
-        sample: str | None = None,
-        limit: int = 50,
-        before: int | None = None,
-    ) -> list[Answer]:
-        """Return answers that stand, newest first; those that were taken back are left out.
-
-        Args:
-            annotator: Whose; None is everybody's.
-            sample: About which sample; None is all.
-            limit: How many at most.
-            before: Only those with smaller numbers, to page back.
-        """
-        with self._store.reading() as connection:
-            image = None if sample is None else find_image(connection, sample)["number"]
-            rows = connection.execute(
-                f"""SELECT a.*, i.id, i.asked_again FROM answers a
-                JOIN images i ON i.number = a.image
-                WHERE {STANDING} AND (:who IS NULL OR a.annotator = :who)
-                AND (:image IS NULL OR a.image = :image)
-                AND (:before IS NULL OR a.number < :before)
-                ORDER BY a.number DESC LIMIT :limit""",  # noqa: S608
-                {"who": annotator, "image": image, "before": before, "limit": limit},
-            ).fetchall()
-            classes = self._classes(connection)
-        return [to_answer(row, classes) for row in rows]
-
-    def label_of(self, sample: str) -> Resolved:
-        """Return what all people together say about a sample.
-
-        Raises:
-            InputError: If there is no such sample.
-        """
-        with self._store.reading() as connection:
-            row = find_image(connection, sample)
-            classes, original = self._classes(connection), None
-            if row["copy_of"] is not None:
-                original = connection.execute(
-                    "SELECT id, labels, content FROM images WHERE number = ?", (row["copy_of"],)
-                ).fetchone()
-                split = is_split(connection, original["content"])
-        if original is not None:
-            followed = None if split else classes.decode(original["labels"])
-            return Resolved(followed, 0, split, original["id"])
+    row = find_image(connection, sample)
+    if row["copy_of"] is None:
         return Resolved(classes.decode(row["labels"]), row["votes"], bool(row["disputed"]))
+    original = connection.execute(
+        "SELECT id, labels, content FROM images WHERE number = ?", (row["copy_of"],)
+    ).fetchone()
+    split = is_split(connection, original["content"])
+    return Resolved(None if split else classes.decode(original["labels"]), 0, split, original["id"])
 
-    def answer_of(self, annotator: str, sample: str) -> Answer | None:
-        """Return what one person says about a sample now.
 
-        Raises:
-            InputError: If there is no such sample.
-        """
-        with self._store.reading() as connection:
-            row = connection.execute(
-                """SELECT a.*, i.id, i.asked_again FROM current c
-                JOIN answers a ON a.number = c.answer JOIN images i ON i.number = c.image
-                WHERE c.image = ? AND c.annotator = ?""",
-                (find_image(connection, sample)["number"], annotator),
-            ).fetchone()
-            return None if row is None else to_answer(row, self._classes(connection))
+def find_answer(
+    connection: sqlite3.Connection, classes: ClassList, annotator: str, sample: str
+) -> Answer | None:
+    """Return what one person says about a sample now.
 
-    def samples(
-        self,
-        *,
-        label: str | None = None,
-        state: State | None = None,
-        limit: int = 100,
-        offset: int = 0,
-    ) -> list[SampleState]:
-        """Return samples in the order of their ids, for looking through them.
+    Raises:
+        InputError: If there is no such sample.
+    """
+    row = connection.execute(
+        """SELECT a.*, i.id, i.asked_again FROM current c
+        JOIN answers a ON a.number = c.answer JOIN images i ON i.number = c.image
+        WHERE c.image = ? AND c.annotator = ?""",
+        (find_image(connection, sample)["number"], annotator),
+    ).fetchone()
+    return None if row is None else to_answer(row, classes)
 
-        Those with other labels than their copies stand beside these.
 
-        Args:
-            label: Only those that have this class.
-            state: Only those in this state.
-            limit: How many at most.
-            offset: How many to pass over.
-
-        Raises:
-            InputError: If there is no such class or state.
-        """
-        if state is not None and state not in CONDITIONS:
-            raise InputError(f"state {state!r} is not known: use {', '.join(CONDITIONS)}")
-        condition = CONDITIONS[state] if state else "1"
-        # Copies stand side by side.
-        order = "images.content, images.id" if state == "differing" else "images.id"
-        with self._store.reading() as connection:
-            classes = self._classes(connection)
-            number = None if label is None else classes.number_of(label)
-            rows = connection.execute(
-                f"""SELECT images.*, o.id AS original,
-                CASE WHEN o.content NOT IN ({SPLIT_CONTENTS}) THEN o.labels END AS followed
-                FROM images LEFT JOIN images o ON o.number = images.copy_of
-                WHERE images.number IN (SELECT number FROM images WHERE {condition}
-                AND (:label IS NULL OR EXISTS
-                (SELECT 1 FROM json_each(ifnull(labels, '[]')) WHERE value = :label))
-                ORDER BY {order} LIMIT :limit OFFSET :offset)
-                ORDER BY {order}""",  # noqa: S608
-                {"label": number, "limit": limit, "offset": offset},
-            ).fetchall()
-        return [_to_state(row, classes) for row in rows]
-
-    def _classes(self, connection: sqlite3.Connection) -> ClassList:
-        return ClassList.load(connection, multi_label=self._settings().multi_label)
+def list_samples(
+    connection: sqlite3.Connection,
+    classes: ClassList,
+    *,
+    label: str | None = None,
+    state: State | None = None,
+    limit: int = 100,
+    offset: int = 0,
+) -> list[SampleState]:
+    """Return samples in the order of their ids; see ``Queue.samples``."""
+    if state is not None and state not in CONDITIONS:
+        raise InputError(f"state {state!r} is not known: use {', '.join(CONDITIONS)}")
+    condition = CONDITIONS[state] if state else "1"
+    # Copies stand side by side.
+    order = "images.content, images.id" if state == "differing" else "images.id"
+    number = None if label is None else classes.number_of(label)
+    rows = connection.execute(
+        f"""SELECT images.*, o.id AS original,
+        CASE WHEN o.content NOT IN ({SPLIT_CONTENTS}) THEN o.labels END AS followed
+        FROM images LEFT JOIN images o ON o.number = images.copy_of
+        WHERE images.number IN (SELECT number FROM images WHERE {condition}
+        AND (:label IS NULL OR EXISTS
+        (SELECT 1 FROM json_each(ifnull(labels, '[]')) WHERE value = :label))
+        ORDER BY {order} LIMIT :limit OFFSET :offset)
+        ORDER BY {order}""",  # noqa: S608
+        {"label": number, "limit": limit, "offset": offset},
+    ).fetchall()
+    return [_to_state(row, classes) for row in rows]
 
 
 def find_image(connection: sqlite3.Connection, sample: str) -> sqlite3.Row:

@@ -10,18 +10,29 @@ from typing import Any, Self
 from steepest.core.files import write_atomically
 from steepest.core.lock import FileLock
 from steepest.errors import DataError, InputError
-from steepest.labelling.project.classes import ClassList, add_class
-from steepest.labelling.project.deciding import Deciding
-from steepest.labelling.project.exchanging import Exchanging
-from steepest.labelling.project.history import CONDITIONS
+from steepest.labelling.project.classes import ClassList, add_class, rename_class
+from steepest.labelling.project.contents import note_answered
+from steepest.labelling.project.decisions import Decision, list_decisions, note_decision
+from steepest.labelling.project.exporting import (
+    ExportReport,
+    LabelRow,
+    answers_text,
+    export_labels,
+    list_labels,
+)
+from steepest.labelling.project.following import mark_copies
+from steepest.labelling.project.history import CONDITIONS, find_image
+from steepest.labelling.project.importing import GivenBy, ImportReport, import_labels
+from steepest.labelling.project.label_files import choose_format, read_labels
 from steepest.labelling.project.listing import Scan
 from steepest.labelling.project.photos_note import PHOTOS_NAME, check_photos
 from steepest.labelling.project.pictures import Pictures
 from steepest.labelling.project.queue import Queue
 from steepest.labelling.project.readiness import why_no_model
-from steepest.labelling.project.records import Batch, Counts, Pick, Training
-from steepest.labelling.project.rescan import look_quickly
-from steepest.labelling.project.resolve import change_overlap
+from steepest.labelling.project.records import Batch, Counts, Labels, Pick, Training
+from steepest.labelling.project.replaced import ask_again, keep_labels, mark_changed
+from steepest.labelling.project.rescan import look_quickly, quick_budget
+from steepest.labelling.project.resolve import ask_more, change_overlap
 from steepest.labelling.project.settings import (
     Settings,
     change,
@@ -38,7 +49,7 @@ FOLDER_NAME = ".steepest"
 """Where a project is by default: in the folder of the images."""
 
 
-class Project(Exchanging, Deciding):
+class Project:
     """All that is behind a page for labelling; safe to use from several threads.
 
     Made by ``open``. One process at a time has it.
@@ -206,6 +217,187 @@ class Project(Exchanging, Deciding):
             classes = ClassList.load(connection, multi_label=self._settings.multi_label)
             return list_picks(connection, classes, batch)
 
+    def labels(self) -> list[tuple[str, Labels]]:
+        """Return every sample that has a label, with its classes, all at one moment.
+
+        Copies of a labelled sample are among them.
+        """
+        return [(row.sample, row.labels) for row in self.label_rows()]
+
+    def label_rows(self) -> list[LabelRow]:
+        """Return the same, and say which labels were carried over to copies."""
+        with self.store.reading() as connection:
+            return list_labels(connection, self._settings)
+
+    def answers_table(self) -> str:
+        """Return what each person says about each sample now, as the text of a CSV file."""
+        with self.store.reading() as connection:
+            return answers_text(connection, self._settings)
+
+    def import_labels(
+        self,
+        path: Path | str,
+        *,
+        format: str | None = None,  # noqa: A002 - what users call it
+        known_only: bool = False,
+    ) -> ImportReport:
+        """Take labels from a CSV or JSONL file or from folders of classes, all or none.
+
+        Args:
+            path: The file or folder.
+            format: What it is; None goes by its name.
+            known_only: Whether to pass over samples that are not known.
+
+        Raises:
+            InputError: If a sample or class is not known; says the line.
+        """
+        path, photos = Path(path), self.photos
+        chosen = choose_format(path, format)
+        return self.import_given(
+            lambda classes: read_labels(path, chosen, photos, classes), known_only=known_only
+        )
+
+    def import_given(self, given: GivenBy, *, known_only: bool = False) -> ImportReport:
+        """Take labels from what yields them, all or none.
+
+        Args:
+            given: Yields places, samples and names of classes, told the classes that are known.
+            known_only: Whether to pass over samples that are not known.
+
+        Raises:
+            InputError: If a sample or class is not known; says the place.
+        """
+        report = import_labels(
+            self.store, self._settings, given, self._clock(), known_only=known_only
+        )
+        if report.added:
+            # Otherwise a file that takes another's name before the next training would not show.
+            note_answered(self.store, self.photos, quick_budget())
+            self.trainer.consider("labels were imported")
+        return report
+
+    def export_labels(
+        self,
+        path: Path | str,
+        *,
+        format: str | None = None,  # noqa: A002 - what users call it
+        replace: bool = False,
+    ) -> ExportReport:
+        """Write all labels to a CSV or JSONL file or to folders of classes.
+
+        Raises:
+            InputError: If it is there already, or cannot be written.
+        """
+        return export_labels(
+            self.store, self.photos, self._settings, Path(path), format, replace=replace
+        )
+
+    def decisions(self, sample: str | None = None, *, limit: int = 20) -> list[Decision]:
+        """Return who decided what for all, newest first.
+
+        Args:
+            sample: Only what is about this one; None is all.
+            limit: How many at most.
+
+        Raises:
+            InputError: If there is no such sample.
+        """
+        with self.store.reading() as connection:
+            image = None if sample is None else int(find_image(connection, sample)["number"])
+            return list_decisions(connection, image=image, limit=limit)
+
+    def add_class(self, name: str, *, by: str = "") -> None:
+        """Add a class; the next model knows it.
+
+        Args:
+            name: The class.
+            by: Who adds it.
+
+        Raises:
+            InputError: If it cannot be a class's name.
+        """
+        with self.store.writing() as connection:
+            if add_class(connection, name):
+                note_decision(connection, (by, self._clock()), "add class", detail=name)
+
+    def rename_class(self, old: str, new: str, *, by: str = "") -> None:
+        """Call a class otherwise; its labels stay.
+
+        Args:
+            old: What it is called.
+            new: What it is called from now on.
+            by: Who wants that.
+
+        Raises:
+            InputError: If there is no such class, or the name cannot be its own.
+        """
+        with self.store.writing() as connection:
+            rename_class(connection, old, new)
+            said = f"{old} → {new}"
+            note_decision(connection, (by, self._clock()), "rename class", detail=said)
+
+    def changed_mark(self) -> str:
+        """Return what tells the labelled files that changed so far from any others."""
+        with self.store.reading() as connection:
+            return mark_changed(connection)
+
+    def ask_again(
+        self, samples: Sequence[str] | None = None, *, mark: str | None = None, by: str = ""
+    ) -> int:
+        """Ask again about labelled files that changed; their old answers stay in the history.
+
+        Args:
+            samples: Which of them; None is all.
+            mark: What ``changed_mark`` said of those that somebody has seen; None is any.
+            by: Who decides.
+
+        Returns:
+            How many.
+
+        Raises:
+            InputError: If there is no such sample, or others have changed since.
+        """
+        with self.store.writing() as connection:
+            _check_mark(mark, mark_changed(connection))
+            asked = ask_again(connection, self._settings, samples)
+            if asked:
+                note_decision(connection, (by, self._clock()), "ask again", images=asked)
+        return len(asked)
+
+    def keep_labels(
+        self, samples: Sequence[str] | None = None, *, mark: str | None = None, by: str = ""
+    ) -> int:
+        """Let the labels of files that changed hold for what is in them now.
+
+        Those that are gone, or have changed again since the last look, are left.
+
+        Args:
+            samples: Which of them; None is all.
+            mark: What ``changed_mark`` said of those that somebody has seen; None is any.
+            by: Who decides.
+
+        Returns:
+            How many.
+
+        Raises:
+            InputError: If there is no such sample, or others have changed since.
+        """
+        with self.store.writing() as connection:
+            _check_mark(mark, mark_changed(connection))
+            kept = keep_labels(connection, self.photos, self._settings, samples)
+            if kept:
+                note_decision(connection, (by, self._clock()), "keep labels", images=kept)
+        # Otherwise the next change would show only after a training.
+        note_answered(self.store, self.photos, quick_budget())
+        with self.store.writing() as connection:
+            mark_copies(connection, self._settings)
+        return len(kept)
+
+    def ask_more(self) -> int:
+        """Ask more people about images that were done under a smaller overlap; return how many."""
+        with self.store.writing() as connection:
+            return ask_more(connection, self._settings.overlap)
+
 
 def _prepare(store: Store, classes: Sequence[str], given: Settings | None) -> Settings:
     with store.writing() as connection:
@@ -219,3 +411,9 @@ def _prepare(store: Store, classes: Sequence[str], given: Settings | None) -> Se
         for name in classes:
             add_class(connection, name)
     return settings
+
+
+def _check_mark(seen: str | None, there: str) -> None:
+    """Refuse a decision about files that nobody has seen."""
+    if seen is not None and seen != there:
+        raise InputError("other files have changed meanwhile; look at the list again, then decide")

@@ -1,19 +1,44 @@
-"""Who is asked about which sample next."""
+"""Who is asked about which sample next, and what they answer."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from steepest.errors import InputError
-from steepest.labelling.project.answering import Answering, check_annotator
+from steepest.labelling.project.answers import (
+    Giver,
+    add_answer,
+    check_annotator,
+    hold_first,
+    set_current,
+)
 from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.contents import Budget, check_shown, read_if_new
 from steepest.labelling.project.failures import REST_SECONDS
+from steepest.labelling.project.history import (
+    State,
+    find_answer,
+    find_image,
+    list_answers,
+    list_samples,
+    resolve_label,
+    to_answer,
+)
 from steepest.labelling.project.predictions import unpack
-from steepest.labelling.project.records import Task
+from steepest.labelling.project.records import Answer, Resolved, SampleState, Task
+from steepest.labelling.project.replaced import note_labelled
+from steepest.labelling.project.resolve import refresh
+from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.store import Store
 
 _MOST_AT_ONCE = 100
+
+_MOST_BYTES = 16 << 20
+"""Files up to this size are read when they are answered, larger ones by the next training."""
 
 Asked = dict[str, str | int | float]
 """Who asks for how many samples, where, and what holds then; by their names in the queries."""
@@ -52,8 +77,33 @@ _RENEW_SHOWN = f"""UPDATE assignments SET expires = :expires WHERE annotator = :
     AND browser = :browser AND image IN (SELECT number FROM ({_HELD}))"""  # noqa: S608
 
 
-class Queue(Answering):
-    """Gives samples to people, each to as many as the settings say, and takes their answers."""
+class Queue:
+    """Gives samples to people, each to as many as the settings say, and takes their answers.
+
+    An answer is on disk when its verb returns.
+
+    Args:
+        store: The project's file.
+        photos: The folder of the images.
+        settings: Returns what holds now.
+        clock: Returns the time.
+        after_answer: Called after an answer is on disk; its errors do not undo that and are
+            passed over.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        photos: Path,
+        settings: Callable[[], Settings],
+        clock: Callable[[], float],
+        after_answer: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._photos = photos
+        self._settings = settings
+        self._clock = clock
+        self._after_answer = after_answer
 
     def next(
         self, annotator: str, count: int = 1, browser: str = "", *, seconds: float | None = None
@@ -152,6 +202,206 @@ class Queue(Answering):
                 "DELETE FROM assignments WHERE annotator = ? AND browser = ifnull(?, browser)",
                 (annotator, browser),
             )
+
+    def answer(
+        self,
+        annotator: str,
+        sample: str,
+        labels: Sequence[str],
+        browser: str = "",
+        shown: str | None = None,
+    ) -> Answer:
+        """Say what a sample is: for the first time, or otherwise than before.
+
+        Taken for every known sample at any time, given out or not.
+
+        Args:
+            annotator: Who says so.
+            sample: What it is about.
+            labels: The names of its classes.
+            browser: Where; only there it can be taken back.
+            shown: What ``mark_file`` said of the file that was shown; None is not compared.
+
+        Raises:
+            InputError: If the name, the sample or a class is not known, or another file was shown.
+        """
+        check_annotator(annotator)
+        with self._store.reading() as connection:
+            image = find_image(connection, sample)
+        # Not within the transaction: others would wait for the disk.
+        seen = read_if_new(self._photos, image, Budget(size_bytes=_MOST_BYTES))
+        # Not before: what is noted must be what was shown.
+        check_shown(self._photos, sample, shown)
+        with self._store.writing() as connection:
+            image = find_image(connection, sample)
+            text = self._classes(connection).encode(labels)
+            answer = self._add(connection, Giver(annotator, browser), image, text)
+            if seen is not None:
+                note_labelled(connection, self._settings(), image, answer, seen)
+        self._follow_up()
+        return answer
+
+    def skip(
+        self, annotator: str, sample: str, browser: str = "", shown: str | None = None
+    ) -> Answer:
+        """Refuse a sample: it is not given to this person again.
+
+        Raises:
+            InputError: If the name or the sample is not known, or another file was shown.
+        """
+        check_annotator(annotator)
+        with self._store.writing() as connection:
+            image = find_image(connection, sample)
+            check_shown(self._photos, sample, shown)
+            answer = self._add(connection, Giver(annotator, browser), image, None)
+        self._follow_up()
+        return answer
+
+    def undo(self, annotator: str, browser: str = "") -> Answer | None:
+        """Take back the last answer that holds of this person here; again takes the one before.
+
+        After a first answer the sample is given to this person next; after a later one the answer
+        before holds again, unless that is about an earlier file of the same name. What the same
+        person has answered anew at another browser is left: it can be taken back there, and then
+        this one here.
+
+        Args:
+            annotator: Who.
+            browser: Where it was answered, and is shown again. Answers of which that is not known
+                can be taken back anywhere.
+
+        Returns:
+            The entry in the history; None if there is nothing to take back.
+        """
+        check_annotator(annotator)
+        settings = self._settings()
+        with self._store.writing() as connection:
+            last = connection.execute(
+                """SELECT a.*, i.asked_again FROM answers a JOIN current c ON c.image = a.image
+                AND c.annotator = a.annotator AND c.answer = a.number
+                JOIN images i ON i.number = a.image
+                WHERE a.annotator = ? AND a.browser IN (?, '') ORDER BY a.number DESC LIMIT 1""",
+                (annotator, browser),
+            ).fetchone()
+            if last is None:
+                return None
+            image, now = last["image"], self._clock()
+            number = connection.execute(
+                "INSERT INTO answers (at, annotator, image, kind, undoes, browser) "
+                "VALUES (?, ?, ?, 'undo', ?, ?)",
+                (now, annotator, image, last["number"], browser),
+            ).lastrowid
+            if last["previous"] is None or last["previous"] <= last["asked_again"]:
+                connection.execute(
+                    "DELETE FROM current WHERE image = ? AND annotator = ?", (image, annotator)
+                )
+                expires = now + settings.lease_seconds
+                hold_first(connection, (image, annotator, browser), last["batch"], now, expires)
+            else:
+                set_current(connection, image, annotator, last["previous"])
+            refresh(connection, image, settings)
+            return self._read(connection, number)
+
+    def history(
+        self,
+        annotator: str | None = None,
+        *,
+        sample: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> list[Answer]:
+        """Return answers that stand, newest first; those that were taken back are left out.
+
+        Args:
+            annotator: Whose; None is everybody's.
+            sample: About which sample; None is all.
+            limit: How many at most.
+            before: Only those with smaller numbers, to page back.
+        """
+        with self._store.reading() as connection:
+            return list_answers(
+                connection,
+                self._classes(connection),
+                annotator=annotator,
+                sample=sample,
+                limit=limit,
+                before=before,
+            )
+
+    def label_of(self, sample: str) -> Resolved:
+        """Return what all people together say about a sample.
+
+        Raises:
+            InputError: If there is no such sample.
+        """
+        with self._store.reading() as connection:
+            return resolve_label(connection, self._classes(connection), sample)
+
+    def answer_of(self, annotator: str, sample: str) -> Answer | None:
+        """Return what one person says about a sample now.
+
+        Raises:
+            InputError: If there is no such sample.
+        """
+        with self._store.reading() as connection:
+            return find_answer(connection, self._classes(connection), annotator, sample)
+
+    def samples(
+        self,
+        *,
+        label: str | None = None,
+        state: State | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[SampleState]:
+        """Return samples in the order of their ids, for looking through them.
+
+        Those with other labels than their copies stand beside these.
+
+        Args:
+            label: Only those that have this class.
+            state: Only those in this state.
+            limit: How many at most.
+            offset: How many to pass over.
+
+        Raises:
+            InputError: If there is no such class or state.
+        """
+        with self._store.reading() as connection:
+            return list_samples(
+                connection,
+                self._classes(connection),
+                label=label,
+                state=state,
+                limit=limit,
+                offset=offset,
+            )
+
+    def _follow_up(self) -> None:
+        # Whoever hears of an error would take the answer for lost.
+        with contextlib.suppress(Exception):
+            self._after_answer()
+
+    def _add(
+        self,
+        connection: sqlite3.Connection,
+        giver: Giver,
+        image: sqlite3.Row,
+        labels: str | None,
+    ) -> Answer:
+        number = add_answer(connection, giver, image, labels, self._settings(), self._clock())
+        return self._read(connection, number)
+
+    def _read(self, connection: sqlite3.Connection, number: int | None) -> Answer:
+        row = connection.execute(
+            "SELECT a.*, i.id, i.asked_again FROM answers a JOIN images i ON i.number = a.image "
+            "WHERE a.number = ?",
+            (number,),
+        ).fetchone()
+        return to_answer(row, self._classes(connection))
+
+    def _classes(self, connection: sqlite3.Connection) -> ClassList:
+        return ClassList.load(connection, multi_label=self._settings().multi_label)
 
 
 def _give(connection: sqlite3.Connection, asked: Asked, *, overlap: int) -> bool:

@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from steepest.errors import InputError
 from steepest.labelling.project import Project
-from steepest.labelling.project.answering import check_annotator
+from steepest.labelling.project.answers import check_annotator
 from steepest.labelling.project.contents import mark_file
 from steepest.labelling.web.figures import Figures
 from steepest.labelling.web.gate import read_mark

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form
 from fastapi.responses import Response
 
-from steepest.labelling.project.answering import check_annotator
+from steepest.labelling.project.answers import check_annotator
 from steepest.labelling.web.gate import YEAR_SECONDS
 from steepest.labelling.web.page_context import Annotator, Browser, Here, Visitor, keep_name
 
