@@ -18,7 +18,7 @@ import steepest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "steepest"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-LONGEST = 400
+LONGEST = 500
 
 PUBLIC = {
     "ActiveLoop",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import itertools
 import re
 import sys
 import types
@@ -33,7 +34,7 @@ def run_page(page: Path) -> int:
     try:
         ran = 0
         blocks = read_blocks(page)
-        for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+        for block, after in itertools.zip_longest(blocks, blocks[1:]):
             if block.language != "python" or block.text.startswith(NOT_RUN):
                 continue
             ran += 1

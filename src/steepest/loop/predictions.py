@@ -62,7 +62,7 @@ def predicted_samples(ids: Sequence[SampleId], predict: Predict, strategy: Strat
             classes = rows.shape[1]
             yield rows
 
-    return Samples(ids, load)
+    return Samples(ids, load, read_ahead=False)
 
 
 def _asked(predict: Predict, ids: list[SampleId]) -> Any:  # noqa: ANN401

@@ -169,6 +169,8 @@ def looking_at(
 
 
 def _classifies_tokens(lens: Lens, few: Samples) -> bool:
+    if not few.read_ahead:
+        return False
     inputs = next(iter(few.batches(range(1), 1)))
     if not has_mask(inputs):
         return False

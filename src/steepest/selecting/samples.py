@@ -42,10 +42,16 @@ class Samples:
     Args:
         ids: Ids [N]; distinct.
         load: Maps positions and a batch size to batches of inputs, in order.
+        read_ahead: Whether samples may be loaded once more than they are needed, to learn what
+            they are like. Not where each load calls code of the user's own.
     """
 
     def __init__(
-        self, ids: Sequence[SampleId], load: Callable[[Sequence[int], int], Iterator[Inputs]]
+        self,
+        ids: Sequence[SampleId],
+        load: Callable[[Sequence[int], int], Iterator[Inputs]],
+        *,
+        read_ahead: bool = True,
     ) -> None:
         if len(ids) == 0:
             raise InputError("the pool is empty: there is nothing to choose from")
@@ -55,6 +61,7 @@ class Samples:
                 f"the ids of a pool must be distinct, and {twice!r} is there more than once"
             )
         self.ids = ids
+        self.read_ahead = read_ahead
         self._load = load
 
     def __len__(self) -> int:
@@ -68,7 +75,7 @@ class Samples:
         def load(chosen: Sequence[int], size: int) -> Iterator[Inputs]:
             return self._load([positions[c] for c in chosen], size)
 
-        return Samples([self.ids[p] for p in positions], load)
+        return Samples([self.ids[p] for p in positions], load, read_ahead=self.read_ahead)
 
     def batches(self, positions: Sequence[int], size: int) -> Iterator[Inputs]:
         """Yield the inputs at these positions, in batches, labels left out.
