@@ -1,4 +1,4 @@
-"""Where to compute, and on how many cores."""
+"""Chooses the device to compute on and counts the usable cores."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import IO
 from steepest.errors import InputError
 
 SCRATCH_PREFIX = ".steepest-"
-"""How the name of a file begins that a kill may leave behind half-written."""
+"""Prefix of half-written files, which a kill may leave behind."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -58,7 +58,7 @@ class FileLock:
 
     @property
     def held(self) -> bool:
-        """Whether the hold is still on."""
+        """Whether the lock is still held."""
         return self._finalizer.alive
 
     def release(self) -> None:

@@ -13,7 +13,7 @@ import torch
 
 @dataclass
 class Measurement:
-    """What a stage cost; filled when it ends.
+    """Time and memory of a stage; filled in when it ends.
 
     Attributes:
         seconds: Wall-clock time.

@@ -1,4 +1,4 @@
-"""Which names somebody may have meant by one that is not there."""
+"""Suggests the names closest to an unknown one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAME_WORD = 0.75
 """A likeness from which on two words are spellings of one."""
 
 _PART = 0.9
-"""What a part of a name counts, beside a whole one of the same likeness."""
+"""Weight of a match with part of a name, relative to a match with the whole name."""
 
 _MOST = 6
 

@@ -1,4 +1,4 @@
-"""How often to try again, and how long to wait before."""
+"""Retries of downloads and requests, with waiting times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST_WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Patience:
-    """When to give up on a server.
+    """Limits after which a download gives up on a server.
 
     Attributes:
         retries: How often to try again in a row without a single new byte.

@@ -14,7 +14,7 @@ from steepest.data.sealed import check_kind
 from steepest.errors import DataError, InputError, NonFiniteError, UnknownNameError
 
 LAYOUTS = ("auto", "channels-first", "channels-last")
-"""Where the axis of the channels is."""
+"""Position of the channel axis."""
 
 Array = npt.NDArray[Any] | Tensor
 

@@ -1,4 +1,4 @@
-"""What a data set of images is, and how to load one by name."""
+"""Image data sets, loaded by name."""
 
 from __future__ import annotations
 

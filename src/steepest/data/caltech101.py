@@ -37,7 +37,7 @@ Arrays = tuple[Pixels, npt.NDArray[np.int64], Pixels, npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Edition:
-    """What a complete copy holds; the background's class is not counted."""
+    """Contents of a complete copy, without the background class."""
 
     class_count: int = 101
     image_count: int = 8_677

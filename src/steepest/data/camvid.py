@@ -43,7 +43,7 @@ Split = tuple[Pixels, Pixels]
 
 @dataclass(frozen=True)
 class Edition:
-    """What a complete copy holds."""
+    """Contents of a complete copy."""
 
     train_count: int = 367
     val_count: int = 101

@@ -1,4 +1,4 @@
-"""What each data set consists of on the disk, where it comes from, and on what terms.
+"""Catalogue of data sets: files on disk, source and terms of use.
 
 A checksum stands here only if the publisher's file is known to have it. Where there is none, the
 sum of what was downloaded is shown, and the archive's own checks have to do.

@@ -40,7 +40,7 @@ ReadSplit = Callable[[str], Split]
 
 @dataclass(frozen=True)
 class Edition:
-    """What a complete copy holds."""
+    """Contents of a complete copy."""
 
     train_count: int = 50_000
     test_count: int = 10_000

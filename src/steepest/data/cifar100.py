@@ -35,7 +35,7 @@ _REMEDY = describe_remedy("cifar100", f"{_FOLDER} or {_ARCHIVE}")
 
 @dataclass(frozen=True)
 class Edition:
-    """What a complete copy holds."""
+    """Contents of a complete copy."""
 
     train_count: int = 50_000
     test_count: int = 10_000

@@ -44,7 +44,7 @@ _REMEDY = describe_remedy("cityscapes", f"{_FOLDER}/{_IMAGES}/ and {_FOLDER}/{_M
 
 @dataclass(frozen=True)
 class Edition:
-    """What a complete copy holds."""
+    """Contents of a complete copy."""
 
     train_count: int = 2_975
     test_count: int = 500

@@ -1,4 +1,4 @@
-"""Which image formats are read."""
+"""Image formats that are supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a data set beyond its reader: its files, their origin and its terms."""
+"""Catalogue entries of data sets: files, sources and terms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Source(StrEnum):
-    """How one comes by a data set."""
+    """Ways to obtain a data set."""
 
     BUILT_IN = "built in"
     SIMULATED = "simulated"

@@ -1,4 +1,4 @@
-"""What tells one data set from another, so that nobody goes on with the wrong one."""
+"""Identifies a data set, so that a run never resumes on another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen of an image file: a box of it, resized to a square, maybe mirrored."""
+"""A view of an image file: a crop, resized to a square and possibly mirrored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 _AREAS = (0.08, 1.0)
 _RATIOS = (3 / 4, 4 / 3)
 _REDUCING_GAP = 3.0
-"""How much larger than wanted an image stays after quick reduction; more cannot be told apart."""
+"""Oversampling kept by the fast reduction; more makes no visible difference."""
 
 
 class ViewReader:

@@ -31,7 +31,7 @@ _REMEDY = describe_remedy("imagenet", f"{_FOLDER}/train/<wnid>/ and {_FOLDER}/va
 
 @dataclass(frozen=True)
 class Edition:
-    """What a complete copy holds."""
+    """Contents of a complete copy."""
 
     train_count: int = 1_281_167
     test_count: int = 50_000

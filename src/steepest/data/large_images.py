@@ -1,4 +1,4 @@
-"""How large an image may be: photos of telephones are larger than Pillow opens, others smaller."""
+"""Size limits for images: phone photos may exceed Pillow's limit, other formats may not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LARGEST_TILE = 4096
 _TILE_WIDTH, _TILE_HEIGHT = 0x0142, 0x0143
 
 _GAP = 3
-"""How many times larger than wanted a photo stays when it is decoded smaller."""
+"""Oversampling kept when a photo is decoded at a reduced size."""
 
 
 def open_image(path: Path) -> Image.Image:

@@ -13,7 +13,7 @@ from steepest.data.base import ImageSet
 from steepest.errors import InputError, SteepestError, in_one_line
 
 _ROOT = "root"
-"""What a function is offered, and what is therefore no option."""
+"""Arguments that a function is offered and that are not options."""
 
 
 def load_own(name: str, root: Path | None, options: Mapping[str, Any]) -> ImageSet:

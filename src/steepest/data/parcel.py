@@ -1,4 +1,4 @@
-"""What worker processes are sent: one block of shared memory, however many arrays are in it.
+"""Arrays for worker processes, packed into one block of shared memory.
 
 Arrays and tensors are read where they lie, so that ten workers need no ten copies of them.
 """

@@ -25,7 +25,7 @@ _WIDTH, _HEIGHT = 0x0100, 0x0101
 _PAGE_KIND = 0x00FE
 _NO_PAGE = 0b101  # A smaller copy, or a mask.
 _LARGE_SIDE = 1024
-"""How large a photo is kept that Pillow would refuse as a whole."""
+"""Size at which photos beyond Pillow's limit are kept."""
 
 _MOST_COPIES = 100  # Each is half the size of the one before; to go through a million takes hours.
 

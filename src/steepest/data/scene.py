@@ -59,7 +59,7 @@ class SceneFiles:
 
 
 class _Cutting:
-    """What both readers are told.
+    """Settings shared by both readers.
 
     Args:
         files: Images and maps.

@@ -59,7 +59,7 @@ class SealedLabels:
 
     @property
     def purposes(self) -> tuple[str, ...]:
-        """What the labels have been read for, in order."""
+        """Purposes for which labels were read, in order."""
         return self._purposes
 
     @property

@@ -94,7 +94,7 @@ class Streamed:
 
     @property
     def rows(self) -> Tensor:
-        """Which samples of its reader these are [N]."""
+        """Row numbers of the samples in the reader [N]."""
         return self._rows
 
     @property

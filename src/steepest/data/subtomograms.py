@@ -27,7 +27,7 @@ _RANDOM_DEFOCUS_UM = (-6.0, -2.0)
 
 @dataclass(frozen=True)
 class Request:
-    """How many volumes to make, of what, and where to keep them."""
+    """Number, kind and storage of the volumes to simulate."""
 
     train: int
     test: int

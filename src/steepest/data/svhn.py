@@ -28,7 +28,7 @@ _REMEDY = describe_remedy("svhn", " and ".join(_FILES.values()))
 
 @dataclass(frozen=True)
 class Edition:
-    """What a complete copy holds."""
+    """Contents of a complete copy."""
 
     train_count: int = 73_257
     test_count: int = 26_032

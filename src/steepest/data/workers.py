@@ -36,7 +36,7 @@ _AHEAD = 2
 """Batches that a worker may have in hand: one to read, one to wait for its turn."""
 
 _PATIENCE_SECONDS = 5.0
-"""How long a process may take to end before it is made to, or left alone: a disk may hang."""
+"""Seconds to wait for a process to end before it is killed or abandoned."""
 
 _PRELOADED = ["steepest.data.workers", "PIL.Image"]
 

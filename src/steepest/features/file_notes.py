@@ -1,4 +1,4 @@
-"""What is known of files: the digest of their content, or why they are left out."""
+"""Notes on files: the digest of their content, or the reason they are skipped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = "files.jsonl"
 
 @dataclass(frozen=True)
 class Stamp:
-    """What changes when a file is written.
+    """File status that changes when a file is written.
 
     Attributes:
         size: In bytes.
@@ -39,7 +39,7 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Note:
-    """What was found in a file.
+    """Digest of a file, or the reason it is skipped.
 
     Attributes:
         stamp: Of the file as it was then.

@@ -21,7 +21,7 @@ R = TypeVar("R", bound="Read")
 
 _AHEAD = 3
 _MOST_HELD = 2048
-"""How many samples that need no computing are held back before they are noted."""
+"""Number of cached samples to collect before they are written down."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ def usual_batch_size(device: torch.device) -> int:
 
 @dataclass(frozen=True)
 class Pass(Generic[S, R]):
-    """How features are computed.
+    """Settings of a pass that computes features.
 
     Attributes:
         backbone: Computes them.

@@ -1,4 +1,4 @@
-"""Where features are kept, and what is refused there."""
+"""Location of the feature store, and checks on its path."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from steepest.core.memory import free_bytes
 from steepest.errors import InputError
 
 _SHARE = 0.8
-"""How much of the free memory the basis may take."""
+"""Share of the free memory that the basis may take."""
 
 
 def empty_basis(count: int, like: Tensor) -> Tensor:

@@ -113,7 +113,7 @@ def _is_plain(module: nn.Module) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What went into layers and came out of them in one forward pass, one entry for each use."""
+    """Inputs and outputs of layers in one forward pass, one entry per use."""
 
     uses: list[tuple[Block, Tensor, int, Tensor]] = field(default_factory=list)
 

@@ -41,7 +41,7 @@ class Curvature(ABC):
 
     @property
     def note(self) -> str:
-        """How products are computed where that is not the usual way; empty otherwise."""
+        """Note on products that are computed in an unusual way; otherwise empty."""
         return self._ways.describe()
 
     def product(self, vector: Vector, rows: Tensor | None = None) -> Vector:

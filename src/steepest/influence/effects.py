@@ -1,4 +1,4 @@
-"""How much each sample of a pool bears on the test loss: one derivative along s for all of them."""
+"""Influence of each pool sample on the test loss, by one derivative along s for all."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from steepest.modules.batches import Inputs
 from steepest.training.evaluate import normalised_batches
 
 Batch = tuple[Inputs, Tensor | None]
-"""What the model takes, and what is learnt from it [B, ...] where that is known."""
+"""A batch of inputs, with targets [B, ...] where they are known."""
 
 
 class Source(Protocol):

@@ -1,4 +1,4 @@
-"""Which labelled samples are held out, to ask what would help them."""
+"""Splits labelled samples into training and held-out ones."""
 
 from __future__ import annotations
 

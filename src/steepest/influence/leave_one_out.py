@@ -25,7 +25,7 @@ _TOLERANCE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """What leaving out each example did.
+    """Effect of leaving out each example.
 
     Attributes:
         effects: By how much the summed test loss rose without the example [R].

@@ -26,7 +26,7 @@ from steepest.influence.vectors import Vector
 _CHECK_EVERY = 10
 _CHECKS_IN_A_ROW = 3
 _GROWTH = 1.5
-"""What draws of examples alone do not make of the change, three checks in a row."""
+"""Growth of the change, three checks in a row, that random draws alone do not explain."""
 
 _MOST_RESTARTS = 8
 
@@ -86,7 +86,7 @@ def solve_lissa(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """How one run ended."""
+    """Outcome of one run."""
 
     vector: Vector
     scale: float
@@ -97,7 +97,7 @@ class _Run:
 
 
 class _Series:
-    """What all runs share."""
+    """Settings shared by all runs."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ SampleLoss = (
     Literal["true-label", "pseudo-label", "entropy", "expected"]
     | Callable[[Tensor, Tensor | None], Tensor]
 )
-"""Which loss: of the label, of the model's own label, without labels, or ``z, y -> [N]``."""
+"""A loss by name (of the label, the predicted label, or label-free), or ``z, y -> [N]``."""
 
 Function = Callable[[Tensor, Tensor | None], Tensor]
 _NAMES = get_args(get_args(SampleLoss)[0])

@@ -1,4 +1,4 @@
-"""What a model was trained to make small: mean loss over its examples, and weight decay."""
+"""The training objective: mean loss over the examples, and weight decay."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Objective:
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """Device of the parameters."""
         return next(iter(self.parameters.values())).device
 
     def batches(self, rows: Tensor | None = None) -> Iterator[Batch]:

@@ -1,4 +1,4 @@
-"""Which of a model's parameters take part."""
+"""Selects the parameters that influence is computed over."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from steepest.modules.batches import Inputs
 from steepest.tasks.base import Losses
 
 _NOT_TOGETHER = (RuntimeError, UserWarning)
-"""What torch says of a function that it cannot vectorise, or only slowly."""
+"""Messages of torch about functions that it cannot vectorise, or only slowly."""
 
 
 def influences_on_test(

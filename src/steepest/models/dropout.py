@@ -1,4 +1,4 @@
-"""Where a model drops activations at random, in training and for draws from its predictions."""
+"""Dropout placement, for training and for Monte Carlo predictions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _USUAL = {"none": None, "head": 0.5, "blocks": 0.3}
 
 
 class Rates(NamedTuple):
-    """How likely an activation is dropped at each place; None where nothing is."""
+    """Dropout rate at each place; None for no dropout."""
 
     head: float | None = None
     blocks: float | None = None

@@ -15,7 +15,7 @@ from steepest.core.own_code import current_directory_importable, import_own
 from steepest.errors import InputError, UnknownNameError, in_one_line
 
 GIVEN = ("classes", "channels")
-"""What a builder is always offered, and what is therefore no option."""
+"""Arguments that every builder is offered and that are not options."""
 
 
 def call_factory(

@@ -14,7 +14,7 @@ from steepest.errors import UnknownNameError
 from steepest.models.dropout import NOWHERE, Rates, make_dropout
 
 Stem = Literal["s1", "s2", "imagenet"]
-"""What comes before the stages.
+"""The layers before the stages.
 
 ``s1`` is a kernel of width 3 and stride 1, ``s2`` the same with stride 2, ``imagenet`` one of
 width 7 and stride 2 with a max-pooling of stride 2 after it.

@@ -1,4 +1,4 @@
-"""What a forward pass may leave behind in a module's attributes."""
+"""Snapshots of module attributes that a forward pass may change."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from steepest.modules.batches import tensors_in
 
 _CONTAINERS = (dict, list, set)
 _SET = frozenset({"_buffers", "_modules", "_parameters"})
-"""What every module has, and a forward pass may set something in."""
+"""Attributes that every module has and that a forward pass may change."""
 
 _OWN = frozenset(vars(nn.Module())) - _SET
-"""What every module has, and no forward pass changes."""
+"""Attributes that every module has and that no forward pass changes."""
 
 
 @contextmanager

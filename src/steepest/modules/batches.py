@@ -1,4 +1,4 @@
-"""What a model takes and what it returns: batches in, logits out."""
+"""Batches that models take, and the logits they return."""
 
 from __future__ import annotations
 

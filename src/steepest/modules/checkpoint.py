@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from steepest.errors import InputError
 
 WEIGHT_SUFFIXES = (".safetensors", ".pt", ".pth", ".pth.tar", ".ckpt")
-"""How the name of a file of weights ends, in small letters."""
+"""Suffixes of weight files, in lower case."""
 
 _NESTED = ("state_dict", "model_state_dict", "model", "net")
 _WRAPPERS = ("module.", "model.", "_orig_mod.")
-"""What wrappers such as DataParallel put in front of every name."""
+"""Prefixes that wrappers such as DataParallel add to parameter names."""
 
 
 def read_state(path: Path) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What a model must be before its gradients can be measured."""
+"""Checks that a model's gradients can be measured."""
 
 from __future__ import annotations
 

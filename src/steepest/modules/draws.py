@@ -30,7 +30,7 @@ from steepest.modules.tail import Tail, Watch, watching
 _CHANNELWISE = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
 _ALPHA = (nn.AlphaDropout, nn.FeatureAlphaDropout)
 _NEGATIVE_LIMIT = -1.7580993408473766
-"""What SELU tends to at −∞, in whose place alpha dropout puts a dropped activation."""
+"""Limit of SELU at −∞, the value that alpha dropout gives to a dropped activation."""
 
 _LIMIT_BYTES = 1 << 27
 
@@ -121,7 +121,7 @@ def _run(model: nn.Module, inputs: Inputs) -> Tensor:
 
 
 class _Masks:
-    """Which activations each network keeps: made once, and remembered while there is room.
+    """Dropout masks of each drawn network, computed once and cached while memory allows.
 
     Args:
         seed: Decides them.

@@ -1,4 +1,4 @@
-"""What a model computes on the way to its logits: the last feature and the maps of its blocks.
+"""Features of a model: the input of its head and the maps of its blocks.
 
 A model may say where they are, as ours do, by two attributes with names of layers:
 
@@ -32,7 +32,7 @@ __all__ = ["Features", "extract_features", "find_penultimate"]
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What one forward pass computed for N samples.
+    """Outputs of one forward pass over N samples.
 
     Attributes:
         logits: [N, C], or [N, C, ...] for dense outputs.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from steepest.modules.lazy import check_made
 
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+|, device='[^']*'")
-"""Where something is, which is not what it is."""
+"""Memory addresses and devices in a repr, which differ between processes."""
 
 _PLAIN = (bool, int, float, str, type(None))
 

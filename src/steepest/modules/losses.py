@@ -26,7 +26,7 @@ RowLosses = Callable[[Any, slice], list[Tensor]]
 """Maps a model's outputs for some rows of the batch to one or more losses, each [N]."""
 
 UNKNOWN = -100
-"""What a target says where a position has no label."""
+"""Target value of a position without a label."""
 
 T = TypeVar("T")
 

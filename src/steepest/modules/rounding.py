@@ -1,4 +1,4 @@
-"""How coarse the numbers of a model are, and how far rounding may move what is made of them."""
+"""Precision of a model's numbers, and tolerances that follow from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STEPS = 16
 """So many roundings one way two computations of the same may differ by."""
 
 _MOST = 0.25
-"""What differs by more than this is another number, however coarse."""
+"""Largest tolerance; numbers further apart differ at any precision."""
 
 
 def coarseness_of(tensors: Iterable[Tensor]) -> float:

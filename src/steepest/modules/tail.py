@@ -1,4 +1,4 @@
-"""What a model does behind its first dropout, if it can be done again without the rest.
+"""The part of a model behind its first dropout, where it can be run on its own.
 
 Nothing is guessed. During one pass every layer notes what it reads and makes. If, from the first
 dropout to the logits, each layer reads just what the one before it made (or a view of that), then
@@ -19,7 +19,7 @@ from steepest.modules.hooks import removing
 
 
 class _View(NamedTuple):
-    """How a tensor lies in the one that it is a view of."""
+    """Layout of a view within its base tensor."""
 
     whole: tuple[Any, ...]
     shape: tuple[int, ...]
@@ -65,7 +65,7 @@ class Tail:
 
 
 class Watch:
-    """What layers read and make in one pass, from the first dropout on.
+    """Inputs and outputs of layers in one pass, from the first dropout on.
 
     Args:
         dropouts: The dropout layers.

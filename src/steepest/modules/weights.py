@@ -24,7 +24,7 @@ _COUNTER = ".num_batches_tracked"
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What became of a file of weights.
+    """Outcome of loading a file of weights.
 
     Attributes:
         path: The file.
@@ -114,7 +114,7 @@ def load_weights(
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which layers to load; None is all but those to skip."""
+    """Layers to load; None loads all but those to skip."""
 
     layers: tuple[str, ...] | None
     skip: tuple[str, ...]

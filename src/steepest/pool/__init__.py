@@ -1,4 +1,4 @@
-"""Which sample is unlabelled, queried, labelled or skipped, since when and by whom."""
+"""Pools: the state of each sample, since when and by whom."""
 
 from __future__ import annotations
 

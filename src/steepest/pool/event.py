@@ -14,7 +14,7 @@ from steepest.pool.values import Label, copy_label
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to one sample.
+    """A change of one sample's state.
 
     Attributes:
         sequence: Number of the call that made the change, from 1; all samples of a call share

@@ -21,7 +21,7 @@ _CUT_SHORT = "was cut short in the middle of a change; close it and open it agai
 
 
 class Pool:
-    """Which sample is unlabelled, queried, labelled or skipped.
+    """States of the samples: unlabelled, queried, labelled or skipped.
 
     Made by ``create``, ``open`` or ``replay``. A verb takes all its ids or none: everything is
     checked first, then one entry is on the disk, and only then does the pool change. A pool

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where a sample stands."""
+    """State of a sample."""
 
     UNLABELLED = "unlabelled"
     QUERIED = "queried"

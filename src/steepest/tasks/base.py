@@ -1,4 +1,4 @@
-"""What a task is: a loss to train by, losses without labels, predictions, and metrics."""
+"""Base class of tasks: training loss, label-free losses, predictions and metrics."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Losses:
 
 
 class Task(Losses, ABC):
-    """What is learnt from the labels.
+    """A learning task: its losses, predictions and metrics.
 
     Attributes:
         name: The name it is found by.

@@ -16,7 +16,7 @@ from steepest.tasks.classification import mean_of_classes
 from steepest.tasks.options import check_options, weighted_cross_entropy
 
 IGNORED = 255
-"""What a label map says where no class is known."""
+"""Value of pixels without a class in a label map."""
 
 
 @TASKS.register("segmentation")

@@ -1,4 +1,4 @@
-"""What a trained model says about images, and how good it is."""
+"""Predictions and metrics of a trained model."""
 
 from __future__ import annotations
 

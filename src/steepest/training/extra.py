@@ -1,4 +1,4 @@
-"""What can be trained along with a model: a head with a loss of its own."""
+"""Auxiliary heads, trained along with a model by a loss of their own."""
 
 from __future__ import annotations
 

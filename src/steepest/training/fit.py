@@ -29,7 +29,7 @@ from steepest.training.step import RecordedStep, Step
 
 @dataclass(frozen=True)
 class FitResult:
-    """How a training went.
+    """History of a training run.
 
     Attributes:
         epochs: Passes over the labelled samples.

@@ -1,4 +1,4 @@
-"""What tells one training from another, so that none goes on from the state of another."""
+"""Identifies a training run, so that it never resumes from another's state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READ = 4
 _ROWS_AT_ONCE = 1024
 
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
-"""Where an object is, which is another place after a restart."""
+"""Memory addresses in a repr, which change between processes."""
 
 
 def identify_training(

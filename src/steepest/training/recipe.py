@@ -1,4 +1,4 @@
-"""How a model is trained: a frozen, validated set of options."""
+"""Training options, frozen and validated."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _MOST_SHAPES = 4
 """Shapes that are recorded: that of most batches, that of an epoch's last one, and few others."""
 
 Form = tuple[object, ...]
-"""What batches must have in common for one recording to do for all of them."""
+"""Properties that batches must share to reuse one recording."""
 
 
 def form_of(images: Tensor, targets: Tensor) -> Form:

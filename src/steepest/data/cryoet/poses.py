@@ -1,4 +1,4 @@
-"""How a particle lies in its volume: drawn for each index from the seed alone."""
+"""Random poses of particles, drawn for each index from the seed alone."""
 
 from __future__ import annotations
 

@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 from steepest.errors import InputError, UnknownNameError
 
 SNR_MODES = ("tilt", "white", "aitom")
-"""Where the signal-to-noise ratio is measured; see ``steepest.data.cryoet.snr``."""
+"""Stage at which the signal-to-noise ratio is measured; see ``steepest.data.cryoet.snr``."""
 
 AITOM_LOW_PASS_ANGSTROM = 40.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a subtomogram is simulated with.
+    """Simulation settings of a subtomogram.
 
     Attributes:
         size_voxels: Side of a volume, an even number.

@@ -1,4 +1,4 @@
-"""Where templates come from: files under the data folder, or the built-in shapes."""
+"""Sources of templates: files in the data folder, or the built-in shapes."""
 
 from __future__ import annotations
 

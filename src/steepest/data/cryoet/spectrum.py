@@ -1,4 +1,4 @@
-"""What the microscope does to a spectrum: CTF, missing wedge, low pass.
+"""Effects of the microscope on a spectrum: CTF, missing wedge, low pass.
 
 Spectra are those of ``torch.fft.rfftn`` over (z, y, x): [S, S, S / 2 + 1], with x halved. The beam
 runs along z and the sample is tilted about y.

@@ -1,4 +1,4 @@
-"""How work on files is shown, and how long it goes on."""
+"""Progress and retry settings of work on files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _keep_quiet(_: str) -> None:
 
 @dataclass(frozen=True)
 class Effort:
-    """What everyone who moves a data set's files is given.
+    """Settings shared by downloads, unpacking and checks.
 
     Attributes:
         progress: Where bytes are shown.

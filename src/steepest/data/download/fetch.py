@@ -25,7 +25,7 @@ _ELSEWHERE = "give another address with --url, or fetch it by hand and give it w
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the whole file must be, as far as it is known."""
+    """Expected size and checksum of a file, as far as they are known."""
 
     md5: str | None = None
     size_bytes: int | None = None

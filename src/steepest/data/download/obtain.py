@@ -25,7 +25,7 @@ from steepest.errors import DataError, InputError, RunFolderError
 
 @dataclass(frozen=True)
 class Obtained:
-    """What is in the data folder now.
+    """State of a data set in the data folder.
 
     Attributes:
         paths: What the data set is read from; empty if something is still missing.

@@ -42,7 +42,7 @@ class PartFile:
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes are there."""
+        """Number of bytes downloaded so far."""
         try:
             return self.path.stat().st_size
         except FileNotFoundError:

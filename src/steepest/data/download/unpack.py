@@ -22,7 +22,7 @@ _REFUSED = "refused: remove it and get it from elsewhere"
 
 @dataclass(frozen=True)
 class Limits:
-    """How much an archive may hold; images hardly compress, a bomb does.
+    """Limits on the contents of an archive, against decompression bombs.
 
     Attributes:
         times: Unpacked size, in sizes of the archive.

@@ -16,7 +16,7 @@ from steepest.errors import InputError, ModelError, NonFiniteError
 from steepest.modules.fingerprint import fingerprint
 
 Kind = Literal["images", "text"]
-"""What a net looks at."""
+"""Kinds of input that a backbone takes."""
 
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
 _IDENTITY_DIGITS = 16

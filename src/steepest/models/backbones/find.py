@@ -12,7 +12,7 @@ from steepest.models.backbones.embedded import load_embedded
 from steepest.models.backbones.own import load_own
 
 DEFAULT = EMBEDDED
-"""What is taken where nobody names a backbone."""
+"""Default backbone."""
 
 _PLAIN: Mapping[str, Callable[[], Backbone]] = MappingProxyType({EMBEDDED: load_embedded})
 

@@ -21,7 +21,7 @@ _COLUMNS = 4
 
 @dataclass(frozen=True)
 class Update:
-    """How weights move.
+    """Hyperparameters of a step of SGD.
 
     Attributes:
         lr: On the device, read at each step.
@@ -37,7 +37,7 @@ class Update:
 
 
 class Addresses:
-    """Where the numbers of some parameters are, by the address of each tensor.
+    """Addresses of parameters and their buffers.
 
     Args:
         parameters: In single precision, without gaps in memory.

@@ -1,4 +1,4 @@
-"""How the kernels for batch normalisation share out the rows and channels of a tensor."""
+"""Tile sizes of the batch normalisation kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ADDED_UP_FIRST = 64
 
 @dataclass(frozen=True)
 class Summing:
-    """How sums over the rows are made.
+    """Tiling of sums over rows.
 
     Attributes:
         channels: Channels of one program, a power of two.
@@ -29,7 +29,7 @@ class Summing:
 
 @dataclass(frozen=True)
 class Applying:
-    """How what the sums are for is written.
+    """Tiling of the pass that applies the sums.
 
     Attributes:
         channels: Channels of one program, a power of two.
@@ -44,7 +44,7 @@ class Applying:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was found to be fast, from some number of rows on.
+    """Fast tilings, valid from a minimum number of rows.
 
     Attributes:
         rows: That number.
@@ -101,7 +101,7 @@ class Sums:
 
     @property
     def added_up_first(self) -> bool:
-        """Whether there are too many parts to be added up by every program that uses them."""
+        """Whether partial sums are added up by a kernel of their own."""
         return self.parts > _ADDED_UP_FIRST
 
 

@@ -23,7 +23,7 @@ from steepest.training.probes.logistic import (
 from steepest.training.probes.probe import Probe, ProbeReport
 
 VARIANCES = tuple(10.0**power for power in range(-1, 6))
-"""What regularisation is chosen from, for rows of root mean square length 1."""
+"""Regularisation strengths to choose from, for rows of root mean square length 1."""
 
 _FOLDS = 5
 _FEW_FOLDS, _MANY = 3, 500

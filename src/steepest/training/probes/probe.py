@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class ProbeReport:
-    """How a probe was fitted, and how good it was on labels that it was not shown.
+    """Hyperparameters of a fitted probe, and its accuracy on held-out labels.
 
     Attributes:
         samples: Labelled samples.
