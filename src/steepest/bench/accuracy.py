@@ -1,4 +1,4 @@
-"""How far norms are from the truth: one sample at a time, in double precision."""
+"""Errors of norms, measured against one sample at a time in double precision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from steepest.bench.case import Case
 from steepest.gradnorm import reference_norms
 
 CHECKED = 3
-"""How many samples of a batch are compared with the truth."""
+"""Number of samples of a batch to compare with the reference."""
 
 
 def true_norms(case: Case) -> Tensor:

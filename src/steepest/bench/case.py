@@ -17,7 +17,7 @@ from steepest.modules.losses import entropy
 
 @dataclass(frozen=True)
 class Case:
-    """What every contender is given.
+    """The model, batch and loss that every contender is given.
 
     Attributes:
         model: In eval mode, on the device, in the layout that is measured.
@@ -38,7 +38,7 @@ class Case:
 
     @property
     def device(self) -> torch.device:
-        """Where the model and the batch are."""
+        """Device of the model and the batch."""
         return self.inputs.device
 
     @property

@@ -37,7 +37,7 @@ class ChildError(RuntimeError):
 
 @dataclass(frozen=True)
 class Job:
-    """What a child needs to know to make the model again and to score.
+    """Settings from which a child process rebuilds the model and scores.
 
     Attributes:
         model: A name for ``steepest.models.build``.

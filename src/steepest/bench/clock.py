@@ -1,4 +1,4 @@
-"""What time is measured with, and how pieces of work take turns."""
+"""Timing of pieces of work that take turns."""
 
 from __future__ import annotations
 

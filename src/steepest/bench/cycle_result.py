@@ -1,4 +1,4 @@
-"""What a measurement of one cycle by every strategy is on disk."""
+"""File format of a measurement of one cycle by every strategy."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from steepest.gradnorm import Precision
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure.
+    """Settings of a measurement.
 
     Attributes:
         workloads: Names of loads.

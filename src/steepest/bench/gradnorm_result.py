@@ -1,4 +1,4 @@
-"""What a measurement is on disk: every number with its command, versions and hardware."""
+"""File format of a measurement: numbers with their command, versions and hardware."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from steepest.bench.storage import Stored
 
 Status = Literal["measured", "unsupported", "out-of-memory", "absent", "failed", "unfinished"]
-"""How it went; all but the first say why in their note, and hold fewer numbers."""
+"""Outcomes; all but the first give the reason in a note and hold fewer numbers."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Growth:
-    """How time grows with the batch and with the pool, for one contender.
+    """Growth of time with batch size and pool size for one contender.
 
     Attributes:
         contender: Its name.

@@ -1,4 +1,4 @@
-"""How time grows with the batch and with the pool."""
+"""Growth of time with batch size and pool size."""
 
 from __future__ import annotations
 

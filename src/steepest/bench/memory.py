@@ -1,4 +1,4 @@
-"""Whether a contender's work can fit at all, and the most that it held."""
+"""Peak memory of a contender, and whether its work fits at all."""
 
 from __future__ import annotations
 

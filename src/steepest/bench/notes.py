@@ -1,4 +1,4 @@
-"""What is noted where there are no numbers."""
+"""Notes that stand in place of numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step computes, and how fast the device multiplies matrices at best."""
+"""Floating-point operations of a step, and the device's peak rate of matrix products."""
 
 from __future__ import annotations
 

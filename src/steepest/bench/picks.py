@@ -1,4 +1,4 @@
-"""Whether another way's picks are ours, and whether they are as good where they are not."""
+"""Comparison of another implementation's picks with ours."""
 
 from __future__ import annotations
 

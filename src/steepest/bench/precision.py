@@ -1,4 +1,4 @@
-"""What coarser products do to the ranking of a pool by a trained model."""
+"""Effect of reduced precision on the ranking of a pool by a trained model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_TF32 = "a CPU has no tf32: computed as fp32"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to train and to score.
+    """Settings: the model to train and the pool to score.
 
     Attributes:
         preset: A preset, or the path of a configuration.

@@ -1,4 +1,4 @@
-"""What a measurement of precisions is on disk."""
+"""File format of a measurement of precisions."""
 
 from __future__ import annotations
 

@@ -72,4 +72,4 @@ STRAIGHTFORWARD: dict[str, Callable[[nn.Module, Tensor, int, int], list[int]]] =
 """By the strategy that they are compared with."""
 
 LEFT_OUT = {"core-gcn": "the graph and one product with it, without the training"}
-"""What is not the whole of a strategy; told with the result."""
+"""Limitations of an implementation, reported with the result."""

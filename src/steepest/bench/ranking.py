@@ -1,4 +1,4 @@
-"""How far two scorings of one pool agree: on the order, on who comes first, on the values."""
+"""Agreement of two scorings of one pool: order, top samples and values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steepest.strategies.algorithms.ranking import Values
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far scores agree with others of the same samples.
+    """Agreement of scores with others of the same samples.
 
     Attributes:
         spearman: Rank correlation; None if all scores are equal.

@@ -33,7 +33,7 @@ DIFFERENT = {
     "probcover": "features of length 1, as ours makes them; the radius is one of its ten",
     "typiclust": "as many clusters as there will be labels (ours: at most 500); 5 neighbours",
 }
-"""What is not as with ours; told with the result."""
+"""Differences from our implementation, reported with the result."""
 
 _BATCH = 4096
 _DOUBLE = 8

@@ -17,7 +17,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Stored:
-    """What every measurement tells beside its numbers.
+    """Metadata of every measurement.
 
     Attributes:
         schema: The form of this table.

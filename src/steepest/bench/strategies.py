@@ -1,4 +1,4 @@
-"""How long every strategy takes to choose, and in how much memory, as pools grow."""
+"""Time and memory of choosing by every strategy as pools grow."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _SMALL_K: Mapping[str, int] = {"batchbald": 10}
 """Strategies that are meant for small batches."""
 
 _TOLD = {"straightforward": LEFT_OUT, "skactiveml": DIFFERENT}
-"""What is not as with ours, by the way and the strategy."""
+"""Differences from our implementation, by contender and strategy."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure.
+    """Settings of a measurement.
 
     Attributes:
         strategies: Names; all if empty.

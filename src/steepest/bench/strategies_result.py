@@ -1,4 +1,4 @@
-"""What a measurement of strategies is on disk."""
+"""File format of a measurement of strategies."""
 
 from __future__ import annotations
 

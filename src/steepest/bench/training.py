@@ -1,4 +1,4 @@
-"""How many images a second training takes, beside a common loop with a data loader."""
+"""Training throughput in images per second, beside a common loop with a data loader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NEEDS_GPU = "needs a GPU"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to train, and how long.
+    """Settings: the model to train, and for how long.
 
     Attributes:
         load: The model and its images.

@@ -30,7 +30,7 @@ _PADDING = 4
 
 @dataclass(frozen=True)
 class Workload:
-    """What is trained.
+    """Model, data and recipe to train.
 
     Attributes:
         model: A name for ``steepest.models.build``.

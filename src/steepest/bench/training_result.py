@@ -1,4 +1,4 @@
-"""What a measurement of training is on disk."""
+"""File format of a measurement of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record says of a choice, also of one that is made later than its cycle."""
+"""Chooses samples in a cycle, and describes the choice for the record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from steepest.experiment.loop import Experiment
 
 SHOWN = 8
-"""How many of the most and least wanted samples a record keeps."""
+"""Number of the highest and lowest scores that a record keeps."""
 
 
 def fields_of(outcome: Outcome | None, members: Cost | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How alike strategies choose: the labels that two runs have in common."""
+"""Overlap of strategies: the labels that two runs have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison consists of: every strategy under every seed, a run each."""
+"""The runs of a comparison: one for each strategy and seed."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ class Run:
 
     @property
     def label(self) -> str:
-        """What the strategy with its options is called in this comparison."""
+        """Label of the strategy with its options in this comparison."""
         return self.folder.parent.name
 
     @property
     def group(self) -> str:
-        """What the folder of its comparison is called."""
+        """Name of the comparison's folder."""
         return self.folder.parents[2].name
 
     @property
     def shared(self) -> Path:
-        """Where runs of this seed share the training of the first cycle."""
+        """Folder in which runs of this seed share the training of the first cycle."""
         out = self.folder.parents[2]
         return out / "shared" / self.folder.name / "cycle-000.safetensors"
 
     @property
     def done(self) -> int:
-        """How many of its cycles are on record."""
+        """Number of recorded cycles."""
         return count_records(self.folder)
 
     @property
     def complete(self) -> bool:
-        """Whether all its cycles are on record."""
+        """Whether all cycles are recorded."""
         return self.done >= self.config.loop.cycles
 
 
 @dataclass(frozen=True)
 class Comparing:
-    """What is to be compared, where.
+    """A comparison: configuration, strategies, seeds and folder.
 
     Args:
         config: The experiment; its strategy and seed are replaced.

@@ -1,4 +1,4 @@
-"""What an experiment is: a frozen, validated configuration, read from TOML."""
+"""Configuration of an experiment: frozen, validated and read from TOML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a result depends on besides its configuration."""
+"""Versions and hardware that a result depends on."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from steepest.version import __version__
 
 
 class RunFolder:
-    """What one run keeps on disk, locked against other processes while it is open.
+    """Folder of one run, locked against other processes while it is open.
 
     Args:
         path: The folder; made if it is not there.

@@ -1,4 +1,4 @@
-"""Which files a module of the user's own is made of: itself, and what it imports from beside it.
+"""Files of a user's module: its own, and those it imports from the same folder.
 
 Imports are read from the source, not from what is loaded: that depends on what else a process has
 done. Installed packages are left alone, but for the one that the module itself is in.

@@ -1,4 +1,4 @@
-"""Which metric a comparison is about, where that is not the headline of its task."""
+"""Choice of the compared metric, where it is not the headline of the task."""
 
 from __future__ import annotations
 

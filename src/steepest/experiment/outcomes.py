@@ -1,4 +1,4 @@
-"""What runs have recorded, in memory: one run, and a comparison of many."""
+"""Records of runs in memory: one run, and a comparison of many."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the last cycle is there: the one that selects nothing more."""
+        """Whether the last cycle, which selects nothing, is recorded."""
         return bool(self.entries) and not self.entries[-1]["selected"]
 
     @property
@@ -133,7 +133,7 @@ class Comparison:
 
     @property
     def legend(self) -> tuple[str, ...]:
-        """What each label stands for, such as ``l2 = entropy-gradnorm (norm l2)``."""
+        """Meaning of each label, such as ``l2 = entropy-gradnorm (norm l2)``."""
         return tuple(_told(label, self.variants.get(label, {})) for label in self.strategies)
 
     @property

@@ -1,4 +1,4 @@
-"""Which code of the user's own made a run: a strategy that was edited is another strategy."""
+"""Digests of the user's code behind a run: an edited strategy is another strategy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from steepest.experiment.config import Config
 from steepest.experiment.local_imports import find_local_files
 
 CODE = "code"
-"""Where a record's environment tells the marks of modules."""
+"""Key of the module digests in a record's environment."""
 
 
 def code_of(config: Config, *, strategy: bool = True) -> dict[str, str]:

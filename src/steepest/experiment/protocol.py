@@ -1,4 +1,4 @@
-"""What a seed decides in an experiment, for the loop and for whoever looks at a run afterwards."""
+"""Everything a seed decides in an experiment, for the loop and for later analyses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from steepest.core.seeds import SampleId, derive, random_subset
 
 Member = int | Literal["extra"]
-"""Which of a run's models: 0 is the task's own, others are a committee's; or what goes along."""
+"""A model of a run: 0 is the task's own, others are committee members or auxiliary models."""
 
 
 def initial_ids(ids: Sequence[SampleId], count: int, seed: int) -> list[SampleId]:

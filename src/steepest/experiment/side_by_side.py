@@ -29,7 +29,7 @@ from steepest.training.sharing import shared_gpu
 
 _CONTEXT_BYTES = 1 << 30
 _SPARE = 1.5
-"""What a process takes of a GPU beside its tensors, roughly: so much, and a part of them."""
+"""GPU memory of a process beside its tensors: a constant, and a share of them."""
 
 
 class SideBySide:

@@ -13,7 +13,7 @@ from steepest.errors import InputError
 Floats = npt.NDArray[np.float64]
 
 NO_DIFFERENCE = "no seed differs at all"
-"""What is noted where the difference is zero with every seed."""
+"""Note where the difference is zero for every seed."""
 
 _NO_SPREAD = (
     "every seed differs by the same amount: without spread the t-test has nothing to judge by"
@@ -22,7 +22,7 @@ _NO_SPREAD = (
 
 @dataclass(frozen=True)
 class PairedTest:
-    """What paired seeds say about the difference of two strategies.
+    """Paired tests of the difference of two strategies.
 
     Attributes:
         n: Number of pairs.

@@ -1,4 +1,4 @@
-"""What a comparison comes to, as frozen numbers that JSON can hold."""
+"""Summary of a comparison as plain numbers, ready for JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from steepest.experiment.common_choices import CommonChoices
 from steepest.experiment.significance import PairedTest
 
 Measure = Literal["aubc", "final_value"]
-"""What strategies are held against each other in."""
+"""Quantities in which strategies are compared."""
 
 
 @dataclass(frozen=True)
@@ -165,12 +165,12 @@ class Summary:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many seeds count for each strategy [K]."""
+        """Number of seeds of each strategy [K]."""
         return tuple(entry.n for entry in self.strategies)
 
     @property
     def ragged(self) -> bool:
-        """Whether strategies rest on different numbers of seeds."""
+        """Whether the strategies have different numbers of seeds."""
         return len(set(self.counts)) > 1
 
     def to_dict(self) -> dict[str, Any]:

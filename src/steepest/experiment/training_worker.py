@@ -26,14 +26,14 @@ from steepest.training import FitResult, fit
 from steepest.training.rounding import take_over_rounding
 
 _PATIENCE_SECONDS = 5.0
-"""How long a process may take to end before it is made to."""
+"""Seconds to wait for a process to end before it is killed."""
 
 _AGAIN = "run the same command again to go on, with fewer at a time (--member-jobs)"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What comes back of a training.
+    """Result of a training in a worker.
 
     Attributes:
         state: The trained weights, by name.

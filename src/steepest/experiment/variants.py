@@ -1,4 +1,4 @@
-"""What a comparison is over: labels, each a strategy with its options.
+"""Variants of a comparison: labels, each a strategy with its options.
 
 On the command line and in plans a variant is written ``NAME`` or ``LABEL=NAME(OPTION=VALUE,…)``.
 ``package.module:Class`` is a name too; its label is the strategy's own name, if no other is given.

@@ -1,4 +1,4 @@
-"""What a worker process does first, so that it outlives nobody and Ctrl-C leaves it alone."""
+"""Set-up of a worker process: it ends with its parent and ignores Ctrl-C."""
 
 from __future__ import annotations
 

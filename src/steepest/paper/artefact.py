@@ -1,4 +1,4 @@
-"""What a table or figure of the paper is to us: what it needs, how it is made and shown."""
+"""Base class of the paper's tables and figures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Findings:
-    """What came out, ready for JSON.
+    """Results, ready for JSON.
 
     Attributes:
         rows: One measured or published number each. Columns of their own say what it is about

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from steepest.paper.workspace import Workspace
 
 ALL_LABELS = "all labels"
-"""What the line of a model is called that was trained on everything."""
+"""Label of the line for a model trained on all data."""
 
 _PUBLISHED = "; a thin dashed line of the same colour is what is published"
 

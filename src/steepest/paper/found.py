@@ -46,7 +46,7 @@ class FinishedRun:
 
     @property
     def folder(self) -> Path:
-        """Where its files are, or would be if their archive were unpacked."""
+        """Folder of its files, or the one they would be unpacked to."""
         return self.store.place
 
     @property
@@ -56,7 +56,7 @@ class FinishedRun:
 
     @property
     def cycles(self) -> int:
-        """How many trainings there were."""
+        """Number of trainings."""
         return self.config.loop.cycles
 
     @property
@@ -66,7 +66,7 @@ class FinishedRun:
 
     @property
     def key(self) -> str:
-        """What tells it from all others; fit for a path.
+        """Unique key, safe in a path.
 
         The models that it trained are part of it: what was computed from a run is not taken for
         another one of the same name, such as one that was made again elsewhere.
@@ -87,7 +87,7 @@ class FinishedRun:
 
     @property
     def has_weights(self) -> bool:
-        """Whether the weights of every cycle are there."""
+        """Whether the weights of every cycle were kept."""
         return all(self.weights(cycle).is_file() for cycle in range(self.cycles))
 
 

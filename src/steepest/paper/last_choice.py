@@ -1,4 +1,4 @@
-"""What a run's strategy would choose after the last cycle, where the loop itself stops."""
+"""The choice a strategy would make after the last cycle, where the loop stops."""
 
 from __future__ import annotations
 

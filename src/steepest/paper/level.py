@@ -1,4 +1,4 @@
-"""How large everything is: the paper's protocol, or a trial of the whole path.
+"""Levels of reproduction: the paper's protocol, or a smoke test of the whole path.
 
 ``levels/NAME.toml`` says for each experiment of the paper which configuration is run for it.
 """
@@ -66,7 +66,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much is spent on the influence of one model's samples.
+    """Budget for the influence of one model's samples.
 
     Attributes:
         dampings: λ, beside λ → ∞.
@@ -84,7 +84,7 @@ class Effort:
 
     @property
     def key(self) -> str:
-        """What tells it from any other; fit for a path."""
+        """Unique key, safe in a path."""
         parts = (*self.dampings, self.iterations, self.learnt, self.tested, self.pool)
         return "-".join("all" if part is None else f"{part:g}" for part in parts)
 
@@ -119,7 +119,7 @@ class Level:
 
     @property
     def comparable(self) -> bool:
-        """Whether numbers are of the paper's data."""
+        """Whether the numbers come from the paper's data."""
         return self.name == "paper"
 
     def resolve(self, setting: str) -> str:

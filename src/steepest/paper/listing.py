@@ -1,4 +1,4 @@
-"""What there is to make, what it needs, and what of it is there."""
+"""Lists the artefacts, their needs, and the runs that are present."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What artefacts lack, and what to do about it."""
+"""Missing runs and data of artefacts, with remedies."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Made:
 
     @property
     def state(self) -> State:
-        """Whether all of it is there."""
+        """Whether it is complete."""
         if not any(row.get("ours") is not None for row in self.findings.rows):
             return "not there"
         return "partial" if self.findings.missing else "complete"

@@ -1,4 +1,4 @@
-"""What an artefact is shown by: tables and figures."""
+"""Parts of an artefact's page: tables and figures."""
 
 from __future__ import annotations
 

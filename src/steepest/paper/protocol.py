@@ -14,7 +14,7 @@ FIGURE_METHODS = (
     "expected-gradnorm",
     "entropy-gradnorm",
 )
-"""What the learning curves compare."""
+"""Strategies of the learning curves."""
 
 TABLE_METHODS = (
     "mc-dropout",
@@ -25,7 +25,7 @@ TABLE_METHODS = (
     "expected-gradnorm",
     "entropy-gradnorm",
 )
-"""What the tables of accuracy on CIFAR-10 compare."""
+"""Strategies of the accuracy tables on CIFAR-10."""
 
 
 MENDED = ("vaal", "sraal")

@@ -1,4 +1,4 @@
-"""What analyses have computed, on disk: whole, of this form, and untouched, or not there."""
+"""Cache of analyses on disk, with checks that entries are complete and untouched."""
 
 from __future__ import annotations
 

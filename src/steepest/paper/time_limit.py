@@ -24,7 +24,7 @@ class TimeLimited:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the time that was given is up."""
+        """Whether the time limit has passed."""
         return self.deadline is not None and time.time() >= self.deadline
 
     @contextmanager

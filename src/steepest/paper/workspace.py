@@ -1,4 +1,4 @@
-"""What artefacts are made from: complete runs, their models, data and choices."""
+"""Inputs of artefacts: complete runs with their models, data and choices."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Workspace(TimeLimited):
 
     @property
     def device(self) -> torch.device:
-        """Where to compute."""
+        """Device to compute on."""
         told = {".".join(key): value for key, value in map(parse_setting, self.level.changes)}
         return choose_device(str(told.get("device", "auto")))
 

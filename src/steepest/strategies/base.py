@@ -1,4 +1,4 @@
-"""What a strategy is, and how one is found by its name."""
+"""Base classes of strategies, and their registry."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STRATEGIES: Registry[type[Strategy]] = Registry("strategy", "steepest.strategies
 
 
 class Needs(enum.Flag):
-    """What has to be computed or provided for a strategy; nothing else is."""
+    """Inputs that a strategy asks for; nothing else is computed."""
 
     NOTHING = 0
     LOGITS = enum.auto()
@@ -129,7 +129,7 @@ class Strategy(ABC):
 
     @property
     def members(self) -> int:
-        """How many models have to be trained in each cycle."""
+        """Number of models to train in each cycle."""
         return 1
 
     def model_options(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What a strategy sees of the pool: one batch of samples under the present model."""
+"""A batch of samples as strategies see it, under the current model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from steepest.strategies.feature_table import FeatureTable
 from steepest.tasks.base import Losses
 
 Layers = Literal["all", "last"]
-"""Which parameters a gradient is taken over: all that train, or those of the last layer."""
+"""Parameters that a gradient is taken over: all trainable ones, or the last layer's."""
 
 
 CROSS_ENTROPY = Losses()
@@ -91,7 +91,7 @@ class Batch:
 
     @property
     def features(self) -> Tensor:
-        """What the model's last layer reads [N, D]; of a map, the mean over its positions."""
+        """Inputs of the model's last layer [N, D]; for maps, the mean over positions."""
         if self._features is None:
             if self._own_features:
                 self._features = self._look_up()

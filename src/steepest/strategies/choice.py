@@ -1,4 +1,4 @@
-"""What a strategy answers: which samples, in which order, and how much each was wanted."""
+"""The answer of a strategy: samples in order, with their scores."""
 
 from __future__ import annotations
 

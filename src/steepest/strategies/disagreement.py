@@ -1,4 +1,4 @@
-"""What several predictions of the same samples say together, taken in one after the other.
+"""Statistics of several predictions of the same samples, added one after the other.
 
 Probabilities are averaged, never logits. Everything is in double precision, and never more than
 one prediction is held beside the running means, so that there may be a thousand of whole label

@@ -1,4 +1,4 @@
-"""What strategies have in common that ask a graph network which samples are labelled."""
+"""Shared base of strategies that train a graph network to tell labelled samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """What a graph network made of candidates and then labelled samples.
+    """Outputs of a graph network for the candidates and the labelled samples.
 
     Attributes:
         hidden: Features inside the network [n, H].

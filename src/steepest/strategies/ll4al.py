@@ -19,7 +19,7 @@ from steepest.strategies.view import Columns, PoolView
 from steepest.training.extra import Extra
 
 Training = Literal["joint", "detached", "off"]
-"""What the head does to the training of the model."""
+"""Effect of the head on the training of the model."""
 
 _AT_ONCE = 64
 _BATCH_SIZE = 128

@@ -25,7 +25,7 @@ Weights = Mapping[str, Tensor]
 """Some of a model's parameters by name."""
 
 TOGETHER_BYTES = 2**30
-"""What the disturbed weights that are kept at the same time may take."""
+"""Bytes for the perturbed weights that are kept at the same time."""
 
 
 @strategy("noise-stability")

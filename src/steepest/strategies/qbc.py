@@ -56,7 +56,7 @@ class Qbc(Scorer):
 
     @property
     def members(self) -> int:
-        """How many models have to be trained in each cycle."""
+        """Number of models to train in each cycle."""
         return self.size
 
     def prepare(self, pool: PoolView) -> tuple[nn.Module, ...]:

@@ -33,7 +33,7 @@ from steepest.training.evaluate import samples_at_once
 
 _AT_ONCE = 64
 _DECAYS = 30
-"""How often the learning rate is lowered in the course of a training."""
+"""Number of times the learning rate is lowered during a training."""
 
 
 @strategy("sraal")

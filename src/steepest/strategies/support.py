@@ -1,4 +1,4 @@
-"""What a strategy can be given beside the model and the pool."""
+"""Inputs of a strategy beside the model and the pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far predictions are too sure, measured on labels: a temperature by cross-validation."""
+"""Temperature scaling of predictions, fitted by cross-validation on the labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strategies have in common that ask thinned networks: how many, and thinned where."""
+"""Options shared by strategies that draw from dropout networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from steepest.errors import InputError
 from steepest.strategies.base import Needs, Strategy
 
 Placement = Literal["head", "blocks", "given"]
-"""Where an experiment's models drop activations; ``given`` leaves that to the model's options."""
+"""Dropout placement in an experiment's models; ``given`` keeps the model's options."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a strategy sees when it chooses: the candidates, the labelled samples, the models."""
+"""The pool as strategies see it: candidates, labelled samples and models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Loadable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Lens:
-    """How samples are looked at: by which model, where, and in what portions.
+    """The model that samples are run through, its device and the batch size.
 
     Attributes:
         model: In eval mode.
@@ -68,7 +68,7 @@ class Lens:
 
 
 class Prediction(NamedTuple):
-    """What the model says of B samples.
+    """Outputs of the model for B samples.
 
     Attributes:
         entropies: Of each prediction [B].
@@ -126,7 +126,7 @@ class PoolView:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         return self.lens.device
 
     @property
@@ -141,7 +141,7 @@ class PoolView:
 
     @property
     def targets(self) -> Tensor | None:
-        """What the task learns from of these samples [N, ...], if that was given for all."""
+        """Training targets of these samples [N, ...], if they are known for all."""
         known = self.support.targets
         if not known or any(i not in known for i in self.ids):
             return None

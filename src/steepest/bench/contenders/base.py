@@ -1,4 +1,4 @@
-"""What a contender is: it makes itself ready once, and then runs as often as asked."""
+"""Base class of contenders, which prepare once and then run as often as asked."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ UNIT = "plain"
 OURS = "ours"
 
 STANDARD = ("forward", UNIT, "loop", "vmap", "opacus", "opacus-ghost", "backpack", OURS)
-"""What is measured unless some are named, in the order of the table."""
+"""Contenders measured by default, in the order of the table."""
 
 COMPILED = ("plain-compiled", "ours-compiled")

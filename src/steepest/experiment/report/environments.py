@@ -1,4 +1,4 @@
-"""What the records say they were made with, which may differ between runs."""
+"""Environments of the records, which may differ between runs."""
 
 from __future__ import annotations
 

@@ -44,14 +44,14 @@ SETTINGS: dict[Any, Any] = {
     "axes.facecolor": PAPER,
     "savefig.facecolor": PAPER,
 }
-"""What matplotlib is told, so that every figure looks alike wherever it is drawn."""
+"""Settings of matplotlib, so that figures look alike on every machine."""
 
 _SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How a strategy is drawn, told apart without colour as well."""
+    """Line style of a strategy, distinct without colour as well."""
 
     colour: str
     marker: str

@@ -55,7 +55,7 @@ class Pictures:
 
     @property
     def any_made(self) -> bool:
-        """Whether at least one sample had a picture."""
+        """Whether at least one sample has a picture."""
         return any(uri is not None for uri in self._made.values())
 
     def uri(self, sample: SampleId) -> str | None:

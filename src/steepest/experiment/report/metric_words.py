@@ -1,4 +1,4 @@
-"""How metrics are spoken of, on axes, in tables and in sentences: all words are here."""
+"""Names of metrics on axes, in tables and in sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from steepest.experiment.statistics import Measure
 
 @dataclass(frozen=True)
 class MetricWords:
-    """How one metric is spoken of.
+    """Names of one metric.
 
     Attributes:
         name: By itself, as on an axis: ``test accuracy``.

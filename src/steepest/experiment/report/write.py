@@ -34,7 +34,7 @@ _LATER_COLUMNS = {
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """Where the parts of a report are.
+    """Paths of the parts of a report.
 
     Attributes:
         html: The page; it needs none of the others.

@@ -30,7 +30,7 @@ WhichModel = Literal["T(c)", "T(c+1)"]
 """The model that chose, or the one trained on what it chose."""
 
 Sign = Literal["signed", "absolute"]
-"""Whether harmful samples come last, or first as the helpful do."""
+"""Position of harmful samples in the ranking: last, or first like helpful ones."""
 
 SIGNS: tuple[Sign, ...] = ("signed", "absolute")
 
@@ -68,7 +68,7 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """How far criterion and influence agree under one reading in one cycle.
+    """Agreement of criterion and influence under one reading in one cycle.
 
     Attributes:
         cycle: Counted from 0: the cycle of T(c).

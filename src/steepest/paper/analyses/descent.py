@@ -60,7 +60,7 @@ class LogisticProblem:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step of one size did, from many starts.
+    """Effect of one step size from many starting points.
 
     Attributes:
         kind: Which problem.

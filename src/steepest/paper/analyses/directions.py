@@ -30,7 +30,7 @@ CurvatureName = Literal["gauss-newton", "hessian", "hessian-of-loss", "none"]
 """Of the training loss, of the loss that is asked about, or no curvature at all (λ → ∞)."""
 
 CURVATURES: tuple[CurvatureName, ...] = ("gauss-newton", "hessian")
-"""What a grid takes unless told otherwise."""
+"""Default grid."""
 
 DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)
 """λ that a grid takes unless told otherwise; λ → ∞ is always among them."""

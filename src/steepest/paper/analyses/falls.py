@@ -22,7 +22,7 @@ SELECTED = "selected"
 UNSELECTED = "not selected"
 DRAWN = "not selected, drawn at random"
 NEXT = "not selected, highest norms"
-"""What was chosen and trained on; and of the rest all, K at random, and the K of highest norm."""
+"""Groups of samples: the chosen ones, all others, K random others, the K with highest norm."""
 
 
 @dataclass(frozen=True, kw_only=True)

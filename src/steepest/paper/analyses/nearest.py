@@ -1,4 +1,4 @@
-"""Which reading of the paper comes nearest to what it published, once all are computed."""
+"""Finds the reading of the paper that comes closest to its published numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from steepest.paper.analyses.agreement import Agreement, Reading
 
 @dataclass(frozen=True)
 class Distance:
-    """How far a reading is from the published numbers.
+    """Distance of a reading from the published numbers.
 
     Attributes:
         reading: Which.

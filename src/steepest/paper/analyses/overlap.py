@@ -27,7 +27,7 @@ from steepest.strategies.algorithms.ranking import Values
 from steepest.tasks.base import Losses
 
 Setting = Literal["same models", "own run"]
-"""Whether all methods chose by one run's models and candidates, or each by those of its own."""
+"""Whether all methods use one run's models and candidates, or each its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

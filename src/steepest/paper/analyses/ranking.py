@@ -1,4 +1,4 @@
-"""Which samples a ranking puts first, and how many of them two unrelated ones share."""
+"""Top samples of a ranking, and the overlap of two unrelated rankings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from steepest.strategies.algorithms.ranking import Values
 
 @dataclass(frozen=True)
 class Chance:
-    """What two unrelated choices of K out of R samples share.
+    """Overlap of two unrelated choices of K out of R samples.
 
     Attributes:
         mean: K² / R.

@@ -1,4 +1,4 @@
-"""When entropy-gradnorm follows uncertainty, and when it turns it round: over training."""
+"""Correlation of entropy-gradnorm with uncertainty over the course of training."""
 
 from __future__ import annotations
 

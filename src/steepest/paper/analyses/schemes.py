@@ -19,7 +19,7 @@ from steepest.tasks.base import Losses
 
 @dataclass(frozen=True)
 class SchemeIdentity:
-    """How far expected-gradnorm and entropy-gradnorm differ, in double precision.
+    """Difference of expected-gradnorm and entropy-gradnorm in double precision.
 
     Attributes:
         samples: N.

@@ -40,7 +40,7 @@ _TITLES = {
 
 @artefact("a1")
 class AverageNorm(Artefact):
-    """When one step of gradient descent lessens the norm of the mean loss's gradient."""
+    """Effect of one step of gradient descent on the gradient norm of the mean loss."""
 
     title = "Norm of the mean loss's gradient after one step, by step size"
     paper = "Appendix A.1"

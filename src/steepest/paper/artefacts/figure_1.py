@@ -7,7 +7,7 @@ from steepest.paper.curves import CurveSet, CurvesFigure
 from steepest.paper.protocol import FIGURE_METHODS
 
 _BESIDE = ("entropy", "margin", "fisher-gradnorm")
-"""What the paper does not compare with."""
+"""Strategies that the paper does not compare with."""
 
 
 @artefact("figure-1")

@@ -29,7 +29,7 @@ _NOTES = (
 
 @artefact("schemes")
 class Schemes(Artefact):
-    """How far expected-gradnorm and entropy-gradnorm differ on trained models."""
+    """Difference of expected-gradnorm and entropy-gradnorm on trained models."""
 
     title = "Expected-gradnorm beside entropy-gradnorm, in double precision"
     paper = "Equations 6 and 7"

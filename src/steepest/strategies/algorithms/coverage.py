@@ -25,7 +25,7 @@ from steepest.strategies.algorithms.distances import (
 from steepest.strategies.algorithms.picks import check_count
 
 WIDTH_ROWS = 2048
-"""How many rows the median distance is taken over at most."""
+"""Largest number of rows to take the median distance over."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""How far rows are covered by those that were taken, and what others would add."""
+"""Coverage of the rows by the picks so far, and the gain of further picks."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from steepest.strategies.algorithms.distances import (
 )
 
 CACHE_BYTES = 2**26
-"""What the kernels of candidates that were looked at before may take."""
+"""Bytes for the cached kernels of candidates."""
 
 LISTED_PAIRS = 2**25
 """Pairs of rows that are listed at most, at 8 bytes in single precision."""
 
 BLOCK = 32
-"""How many candidates are looked at together."""
+"""Number of candidates evaluated together."""
 
 _SAMPLE = (256, 4096)
 _SHOWN_ABOVE = 10_000
 
 
 class Coverage:
-    """How far each witness is covered, and what candidates would add."""
+    """Coverage of each witness, and the gain of each candidate."""
 
     def __init__(self, rows: Tensor, weights: Tensor, width: float, witnesses: int | None) -> None:
         count = len(rows) if witnesses is None else min(witnesses, len(rows))

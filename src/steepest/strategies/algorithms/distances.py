@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 TILE_BYTES = 2**27
-"""How large a table of distances may be; there are at most two at a time."""
+"""Largest table of distances, in bytes; at most two exist at a time."""
 
 CACHED_BYTES = 2**20
-"""How large one may be on a CPU: what does not stay in its cache takes several times as long."""
+"""Largest table on a CPU: beyond its cache the work takes several times as long."""
 
 
 def tiles(rows: int, bytes_per_row: int, tile_bytes: int | None = None) -> Iterator[slice]:

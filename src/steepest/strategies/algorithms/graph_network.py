@@ -70,7 +70,7 @@ class SimilarityGraph:
 
 @dataclass(frozen=True)
 class Fitting:
-    """How a graph network is trained.
+    """Training options of a graph network.
 
     Attributes:
         epochs: Steps; each sees all nodes.

@@ -29,7 +29,7 @@ _MICRO_ROUNDS = 4
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """What k-means found.
+    """Result of k-means.
 
     Attributes:
         centres: [K, D].

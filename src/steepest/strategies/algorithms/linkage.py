@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Which clusters were joined, and how far apart they were.
+    """Merges of a hierarchical clustering, with their distances.
 
     Attributes:
         joined: A leaf of either cluster [M − 1, 2].

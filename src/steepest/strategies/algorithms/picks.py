@@ -1,4 +1,4 @@
-"""What a way of choosing by distances answers."""
+"""Result of a choice by distances."""
 
 from __future__ import annotations
 

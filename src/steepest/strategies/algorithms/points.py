@@ -18,7 +18,7 @@ KEPT_BYTES = 256 * 2**20
 """Up to this size points are kept in float64; larger sets are converted tile by tile."""
 
 TILE_BYTES = 32 * 2**20
-"""What the temporaries of one tile take."""
+"""Bytes for the temporaries of one tile."""
 
 NOISE = 64 * torch.finfo(torch.float64).eps
 """Squared distances below this share of the squared norm are rounding: the points are equal."""
@@ -53,7 +53,7 @@ class Points:
 
     @property
     def device(self) -> torch.device:
-        """Where the points are."""
+        """Device of the points."""
         return self._factors[0].device
 
     @property

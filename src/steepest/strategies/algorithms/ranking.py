@@ -1,4 +1,4 @@
-"""How far two rankings agree: the correlation of their ranks."""
+"""Agreement of two rankings: the correlation of their ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to think of some picks, in a sentence: are they spread over the classes?
+"""A verdict on some picks in one sentence: are they spread over the classes?
 
 The picks with the highest scores may all be of one kind. What the model predicts of them shows it,
 before anybody has labelled one.
@@ -34,7 +34,7 @@ _COVERING = "'badge' or 'cluster-margin'"
 
 @dataclass(frozen=True)
 class ClassCount:
-    """How often the model predicts a class for the picks.
+    """Share of one predicted class among the picks.
 
     Attributes:
         label: The number of the class.
@@ -54,7 +54,7 @@ class ClassCount:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to think of some picks.
+    """A verdict on some picks.
 
     Attributes:
         sentence: The verdict.

@@ -29,7 +29,7 @@ class ImageRows(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and in what steps is trained.
+    """Length and step sizes of a training.
 
     Attributes:
         iterations: How often all steps are taken.
@@ -55,7 +55,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """What is learnt from.
+    """Training data of the adversary.
 
     Attributes:
         labelled: Labelled images.

@@ -36,7 +36,7 @@ _LEAST = {
 
 @dataclass(frozen=True, eq=False)
 class Adversary:
-    """What was trained to tell labelled images from unlabelled ones.
+    """Networks trained to tell labelled images from unlabelled ones.
 
     Attributes:
         networks: In eval mode.

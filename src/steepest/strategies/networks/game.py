@@ -1,4 +1,4 @@
-"""What an autoencoder and a discriminator play for: the losses of both."""
+"""Losses of an autoencoder and the discriminator it plays against."""
 
 from __future__ import annotations
 

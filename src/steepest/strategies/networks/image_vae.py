@@ -28,7 +28,7 @@ Size = tuple[int, ...]
 
 
 class Encoded(NamedTuple):
-    """What the autoencoder makes of N images.
+    """Outputs of the autoencoder for N images.
 
     Attributes:
         made: The images again [N, C, ...].

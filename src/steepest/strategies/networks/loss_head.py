@@ -21,7 +21,7 @@ _WIDTH = 128
 """Features that are made of each map."""
 
 MARGIN = 1.0
-"""How far apart two predictions should be at least."""
+"""Margin of the pairwise ranking loss."""
 
 
 class LossHead(Extra):

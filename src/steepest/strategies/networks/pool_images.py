@@ -24,7 +24,7 @@ _LOOKED_AT = 256
 """Images of each pool that the range of values is taken from."""
 
 _HELD_BYTES = 8 << 30
-"""What all images of a pool may take on the device; above that they are loaded as needed."""
+"""Bytes a pool may take on the device; larger pools are loaded as needed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Scaling:
 
     @property
     def channels(self) -> int:
-        """How many channels the images have."""
+        """Number of image channels."""
         return len(self.low)
 
     def apply(self, inputs: Inputs) -> Tensor:

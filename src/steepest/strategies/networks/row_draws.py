@@ -1,4 +1,4 @@
-"""Which samples each step of a training sees."""
+"""Draws the samples of each training step."""
 
 from __future__ import annotations
 
