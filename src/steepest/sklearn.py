@@ -18,8 +18,8 @@ from steepest.loop.label_array import check_kinds, check_rows, read_labels
 from steepest.loop.sample_rows import as_rows, numbers_of
 from steepest.loop.torch_inside import torch_inside
 from steepest.pool import Label
-from steepest.selecting.arguments import BatchSize
 from steepest.selecting.looking import as_strategy
+from steepest.selecting.options import BatchSize, SelectionOptions
 from steepest.selecting.samples import as_samples
 from steepest.selecting.select import check_k
 from steepest.selecting.selection import Selection
@@ -63,7 +63,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         unlabelled: What stands in y for a sample without a label; None and NaN always do. Set it
             to None if −1 is one of your classes.
         subset: Score only a random subset of this size, or of k if that is more.
-        batch_size: Samples in flight, and at most so many in one call of ``predict_proba``.
+        batch_size: Samples at once, and at most so many in one call of ``predict_proba``.
         random_state: A whole number that decides every draw; a generator or None draws one
             when the learner is fitted, as elsewhere in scikit-learn.
 
@@ -247,13 +247,16 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if features is None and inside is None and Needs.FEATURES in strategy.needs:
             features = numbers_of(self.X_)
         ids = range(len(self.y_))
+        asks = inside is None
         chooser = Chooser(
             samples=None if inside is None else as_samples(inside[1]),
             ids=ids,
             features=as_features(features, ids),
-            subset=self.subset,
-            batch_size=_ASKED if inside is None and self.batch_size == "auto" else self.batch_size,
-            progress=False,
+            how=SelectionOptions(
+                subset=self.subset,
+                batch_size=_ASKED if asks and self.batch_size == "auto" else self.batch_size,
+                progress=False,
+            ),
         )
         seed = derive(self.seed_, "query", self.teachings_)
         if inside is None:

@@ -9,7 +9,7 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError
-from steepest.selecting.looking import Looking
+from steepest.selecting.options import SelectionOptions
 from steepest.strategies import Support
 
 POOL = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
@@ -95,5 +95,5 @@ def test_a_labelled_pool_may_hold_what_is_left_out_of_this_one(model):
 
 def test_how_to_look_is_said_by_name():
     with pytest.raises(TypeError, match="positional"):
-        Looking([1], 5)
-    assert Looking(labelled=[1], subset=5).subset == 5
+        SelectionOptions([1], 5)
+    assert SelectionOptions(labelled=[1], subset=5).subset == 5

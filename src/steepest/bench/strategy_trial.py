@@ -23,7 +23,7 @@ from steepest.core.measure import Measurement, measured
 from steepest.core.memory import is_out_of_memory
 from steepest.core.progress import SilentProgress
 from steepest.errors import SteepestError
-from steepest.selecting.looking import Looking
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import as_samples
 from steepest.selecting.select import choose_from
 from steepest.strategies import Strategy, Support, create
@@ -83,7 +83,7 @@ def _ours(
         members=[_shaken(model, random) for _ in range(4)],
         previous=_shaken(model, random),
     )
-    how = Looking(
+    how = SelectionOptions(
         labelled=known,
         seed=job["seed"],
         batch_size=4096,

@@ -3,15 +3,48 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
     from steepest.experiment.config import Config
+
+
+def add_flags(parser: argparse.ArgumentParser, options: type[Any], names: Iterable[str]) -> None:
+    """Add a flag for each of some fields of a dataclass, with the field's default and help."""
+    hints = get_type_hints(options)
+    fields = {field.name: field for field in dataclasses.fields(options)}
+    for name in names:
+        field, hint = fields[name], hints[name]
+        choices = get_args(hint) if get_origin(hint) is Literal else None
+        known = "" if field.default is None else " (default: %(default)s)"
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=_type_of(hint),
+            choices=choices,
+            default=field.default,
+            metavar=field.metadata.get("metavar"),
+            help=field.metadata["help"] + known,
+        )
+
+
+def _type_of(hint: Any) -> Callable[[str], Any]:  # noqa: ANN401
+    """Return what reads a value of a type: a number, one of some words, or a text."""
+    kinds = get_args(hint)
+    if hint is not int and int not in kinds:
+        return str
+    words = {word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)}
+
+    def number(text: str) -> int | str:
+        return text if text in words else int(text)
+
+    return number
 
 
 def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from torch import nn
 
-from steepest.cli.arguments import add_device, add_quiet, add_seed, pairs
+from steepest.cli.arguments import add_device, add_flags, add_quiet, pairs
 from steepest.cli.select_loop import (
     add_loop_arguments,
     choose_round,
@@ -33,9 +33,9 @@ from steepest.errors import InputError
 from steepest.labelling.exchange.export import SUFFIXES as EXPORTED
 from steepest.labelling.exchange.export import check_export
 from steepest.labelling.exchange.rounds import Round
-from steepest.modules.precision import Precision
 from steepest.pool import Pool
 from steepest.selecting import Selection, select
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import as_samples
 from steepest.selecting.selection_file import SUFFIXES, sidecar_of
 
@@ -77,21 +77,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_loop_arguments(parser)
     add_support_arguments(parser)
-    parser.add_argument(
-        "--subset", type=int, metavar="N", help="score a random subset of this size only"
-    )
+    add_flags(parser, SelectionOptions, ["subset"])
     add_shard_arguments(parser)
-    add_seed(parser)
-    parser.add_argument(
-        "--batch-size", type=int, metavar="N", help="samples at once (default: auto)"
-    )
-    parser.add_argument(
-        "--precision",
-        choices=get_args(Precision),
-        default="tf32",
-        help="of gradients, for strategies that take them; on a CPU tf32 is fp32 (default: "
-        "%(default)s)",
-    )
+    add_flags(parser, SelectionOptions, ["seed", "batch_size", "precision"])
     add_device(parser)
     add_quiet(parser)
 
@@ -133,7 +121,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "seed": arguments.seed,
             "task": make_task(arguments),
             "support": read_support(arguments, labels, load, loop),
-            "batch_size": "auto" if arguments.batch_size is None else arguments.batch_size,
+            "batch_size": arguments.batch_size,
             "precision": arguments.precision,
             "progress": not arguments.quiet,
         }

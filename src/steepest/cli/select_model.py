@@ -7,8 +7,9 @@ from pathlib import Path
 
 from torch import nn
 
-from steepest.cli.arguments import pairs
+from steepest.cli.arguments import add_flags, pairs
 from steepest.errors import InputError, UnknownNameError
+from steepest.selecting.options import SelectionOptions
 from steepest.tasks import Task
 
 
@@ -31,12 +32,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="an option that the model was built with, such as stem=s1; may be repeated",
     )
-    parser.add_argument(
-        "--task",
-        metavar="NAME",
-        help="what the model was trained for: classification (default), segmentation or "
-        "multi-label",
-    )
+    add_flags(parser, SelectionOptions, ["task"])
     parser.add_argument(
         "--weights",
         type=Path,

@@ -9,12 +9,14 @@ from typing import Any
 
 from torch import nn
 
+from steepest.cli.arguments import add_flags
 from steepest.core.counted import counted
 from steepest.errors import InputError
 from steepest.modules.fingerprint import fingerprint
 from steepest.selecting import Scores, Selection, score
 from steepest.selecting.conditions import pool_fingerprint
-from steepest.selecting.looking import Looking, find_candidates
+from steepest.selecting.looking import find_candidates
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import PoolLike, as_samples
 from steepest.selecting.score_file import check_suffix
 from steepest.selecting.shards import Shard
@@ -23,12 +25,7 @@ from steepest.strategies import Strategy
 
 def add_shard_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of scoring in parts."""
-    parser.add_argument(
-        "--shard",
-        metavar="I/N",
-        help="score the I-th of N parts of the pool alone and write its scores to --out, an .npz "
-        "file; nothing is chosen yet",
-    )
+    add_flags(parser, SelectionOptions, ["shard"])
     parser.add_argument(
         "--scores",
         type=Path,
@@ -102,7 +99,7 @@ def choose_scored(
             "--scores are of another pool, or of one that was read in another way (--size, "
             "--mean, --std): score the shards again, or choose as they were scored"
         )
-    wanted = {samples.ids[p] for p in find_candidates(samples, Looking(**how)).positions}
+    wanted = {samples.ids[p] for p in find_candidates(samples, SelectionOptions(**how)).positions}
     if differing := wanted ^ set(merged.ids):
         raise InputError(
             f"--scores are of other samples than can be chosen now "

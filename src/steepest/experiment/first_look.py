@@ -8,7 +8,8 @@ from steepest.core.counted import counted
 from steepest.core.own_code import own_failures_told
 from steepest.errors import ModelError, SteepestError
 from steepest.experiment.views import pool_view
-from steepest.selecting.looking import Looking, looking_at
+from steepest.selecting.looking import looking_at
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.single_logit import single_logits_named
 from steepest.training import predict_logits
 
@@ -52,7 +53,7 @@ def check_fit(experiment: Experiment) -> None:
             f"the model gives logits {list(logits.shape)} for images {list(images.shape)}, but "
             f"{data.name} has {said}: choose a model for that"
         )
-    how = Looking(task=experiment.task, progress=False)
+    how = SelectionOptions(task=experiment.task, progress=False)
     own = own_failures_told("strategy", experiment.config.strategy.name)
     with own, looking_at(model, pair, experiment.strategy, how) as view:
         experiment.strategy.check(view)

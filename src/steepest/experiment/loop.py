@@ -44,7 +44,7 @@ from steepest.experiment.views import pool_view, scored_at_once
 from steepest.labelling import Labeller, OracleLabeller
 from steepest.modules.fingerprint import fingerprint
 from steepest.pool import Pool, State
-from steepest.selecting.looking import Looking
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.select import Outcome, check_k, choose_from
 from steepest.strategies import Needs, create
 from steepest.tasks.base import Metric
@@ -234,7 +234,7 @@ class Experiment:
 
     def select(self, model: nn.Module, pool: Pool, cycle: int, company: Company) -> Outcome:
         """Choose by a cycle's model from what is not labelled."""
-        how = Looking(
+        how = SelectionOptions(
             labelled=pool.taken(),
             subset=self.config.loop.candidates,
             seed=selection_seed(self.config.seed, cycle),

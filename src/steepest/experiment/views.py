@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from steepest.data import ImageSet
-from steepest.selecting.arguments import BatchSize
+from steepest.selecting.options import BatchSize
 from steepest.selecting.samples import Samples
 from steepest.training.evaluate import normalised_batches
 

@@ -27,7 +27,7 @@ from steepest.loop.stopwatch import Stopwatch
 from steepest.modules.precision import Precision
 from steepest.pool import Label, Pool, State
 from steepest.pool.values import plain_ids
-from steepest.selecting.arguments import BatchSize
+from steepest.selecting.options import BatchSize, SelectionOptions
 from steepest.selecting.samples import PoolLike, as_samples
 from steepest.selecting.select import check_k
 from steepest.selecting.selection import Selection
@@ -61,8 +61,8 @@ class ActiveLoop:
         subset: Score only a random subset of this size, or of k if that is more.
         seed: Seeds every draw, by round and purpose.
         task: What a torch model's logits mean; default cross-entropy.
-        batch_size: Samples in flight, and at most so many in one call of ``predict``.
-        precision: In what precision gradients are measured.
+        batch_size: Samples at once, and at most so many in one call of ``predict``.
+        precision: Precision of gradients, for strategies that take them.
         device: Where to choose; by default where the model is.
         support: What some strategies take beside the model, or a function that returns it.
         folder: Keeps labels and rounds, and goes on where it stopped; None is memory alone.
@@ -112,12 +112,14 @@ class ActiveLoop:
             samples=samples,
             ids=names,
             features=as_features(features, names),
-            subset=subset,
-            task=task,
-            batch_size=batch_size,
-            precision=precision,
-            device=device,
-            progress=self._progress,
+            how=SelectionOptions(
+                subset=subset,
+                task=task,
+                batch_size=batch_size,
+                precision=precision,
+                device=device,
+                progress=self._progress,
+            ),
         )
         self._learner = Learner(chooser, fit, predict, model, strategy, options, start, support)
         self._label, self._evaluate, self._seed = label, evaluate, check_seed(seed)

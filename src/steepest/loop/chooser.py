@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steepest.core.devices import choose_device
-from steepest.core.progress import Progress
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.loop.predictions import (
@@ -20,10 +18,9 @@ from steepest.loop.predictions import (
     check_predictable,
     predicted_samples,
 )
-from steepest.modules.precision import Precision, check_precision
 from steepest.pool import Label
-from steepest.selecting.arguments import BatchSize, check_batch_size, check_subset, check_task
 from steepest.selecting.looking import needs_with
+from steepest.selecting.options import SelectionOptions, check_task
 from steepest.selecting.samples import Samples
 from steepest.selecting.select import select
 from steepest.selecting.selection import Selection
@@ -37,38 +34,30 @@ Features = Mapping[SampleId, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Chooser:
-    """How samples are chosen; the arguments of ``steepest.select`` that stay the same.
+    """Who is chosen from, and how.
 
     Attributes:
         samples: What a torch model is shown; predictions do without.
         ids: All samples [N].
         features: Features of one's own; empty takes the model's.
-        subset: Score only a random subset of this size.
-        task: What a torch model's logits mean.
-        batch_size: Samples in flight, and at most so many in one call for predictions.
-        precision: In what precision gradients are measured.
-        device: Where to compute.
-        progress: Told of every pass.
+        how: The options that stay the same in each round. A random subset has at least k samples,
+            and at most ``batch_size`` are in one call for predictions.
     """
 
     samples: Samples | None
     ids: Sequence[SampleId]
     features: Features
-    subset: int | None = None
-    task: Task | None = None
-    batch_size: BatchSize = "auto"
-    precision: Precision = "tf32"
-    device: torch.device | str | None = None
-    progress: bool | Progress = True
+    how: SelectionOptions = field(default_factory=SelectionOptions)
 
     def __post_init__(self) -> None:
-        # Said at once, and not after the first round of labels.
-        check_subset(self.subset)
-        check_batch_size(self.batch_size)
-        check_precision(self.precision)
-        check_task(self.task)
-        if self.device is not None:
-            choose_device(self.device)
+        # A name would do for choosing, but targets are made of labels by the task itself.
+        check_task(self.how.task)
+
+    @property
+    def task(self) -> Task | None:
+        """What a torch model's logits mean."""
+        task = self.how.task
+        return None if isinstance(task, str) else task
 
     def by_model(
         self,
@@ -81,21 +70,8 @@ class Chooser:
         support: Support,
     ) -> Selection:
         """Choose k samples by a torch model."""
-        return select(
-            model,
-            self.samples,
-            k,
-            strategy,
-            labelled=labelled,
-            subset=self._subset(k),
-            seed=seed,
-            task=self.task,
-            batch_size=self.batch_size,
-            precision=self.precision,
-            device=self.device,
-            progress=self.progress,
-            support=self._supported(support),
-        )
+        how = self._with(k, labelled=labelled, seed=seed, support=self._supported(support))
+        return select(model, self.samples, k, strategy, **how)
 
     def by_predictions(
         self,
@@ -114,22 +90,16 @@ class Chooser:
         """
         support = self._supported(support)
         check_predictable(strategy, features=bool(support.features))
-        chosen = select(
-            Predictions(),
-            predicted_samples(self.ids, predict, strategy),
-            k,
-            strategy,
-            labelled=labelled,
-            subset=self._subset(k),
-            seed=seed,
-            batch_size=self.batch_size,
-            progress=self.progress,
-            support=support,
-        )
+        how = self._with(k, labelled=labelled, seed=seed, support=support, device=None)
+        samples = predicted_samples(self.ids, predict, strategy)
+        chosen = select(Predictions(), samples, k, strategy, **how)
         return replace(chosen, model="")  # Who predicted has no weights that could be named.
 
-    def _subset(self, k: int) -> int | None:
-        return None if self.subset is None else max(self.subset, k)
+    def _with(self, k: int, **changes: Any) -> dict[str, Any]:  # noqa: ANN401
+        """Return the keywords of ``select`` in this round."""
+        subset = None if self.how.subset is None else max(self.how.subset, k)
+        how = replace(self.how, subset=subset, **changes)
+        return {f.name: getattr(how, f.name) for f in fields(how) if f.name != "shard"}
 
     def _supported(self, support: Support) -> Support:
         return replace(support, features=self.features) if self.features else support

@@ -11,7 +11,7 @@ from steepest.experiment.protocol import extra_seed, selection_seed
 from steepest.experiment.start import fresh_model
 from steepest.experiment.views import scored_at_once
 from steepest.modules.weights import load_weights
-from steepest.selecting.looking import Looking
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.select import choose_from
 from steepest.strategies import Needs, Strategy, Support, create
 from steepest.training.augment import normalise
@@ -33,7 +33,7 @@ def choose_after_last(work: Workspace, run: FinishedRun) -> list[SampleId] | Non
         return None
     data, model = work.data(run), work.model(run, cycle)
     labelled = work.labelled(run, cycle)
-    how = Looking(
+    how = SelectionOptions(
         labelled=labelled,
         subset=config.loop.candidates,
         seed=selection_seed(run.seed, cycle),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,58 +13,25 @@ import torch
 from torch import Tensor, nn
 
 from steepest.core.devices import choose_device
-from steepest.core.progress import Progress, as_progress
+from steepest.core.progress import as_progress
 from steepest.core.seeds import SampleId, keyed_uniform, random_subset
 from steepest.errors import InputError
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.real_tokens import classifies_tokens, has_mask
 from steepest.modules import batches
 from steepest.modules.features import find_penultimate
-from steepest.modules.precision import Precision, check_precision
+from steepest.modules.precision import Precision
 from steepest.modules.preserve import evaluating
 from steepest.pool.values import plain_id
-from steepest.selecting.arguments import (
-    BatchSize,
-    check_batch_size,
-    check_labelled,
-    check_subset,
-    check_support,
-    check_task,
-)
 from steepest.selecting.batch_sizes import suited_batch_size
 from steepest.selecting.named_task import losses_of
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.probabilities import FirstLook, WatchedView
 from steepest.selecting.samples import Samples, as_samples
-from steepest.selecting.shards import WHOLE, Shard
 from steepest.selecting.single_logit import single_logits_named
 from steepest.strategies import Needs, Scorer, Strategy, Support, create
 from steepest.strategies.support import NO_SUPPORT
 from steepest.strategies.view import Lens
-from steepest.tasks.base import Task
-
-
-@dataclass(frozen=True, kw_only=True)
-class Looking:
-    """How to look at a pool; the arguments of ``steepest.score`` that are not about what to do."""
-
-    labelled: Iterable[SampleId] | None = None
-    subset: int | None = None
-    seed: int = 0
-    task: Task | str | None = None
-    batch_size: BatchSize = "auto"
-    precision: Precision = "tf32"
-    device: torch.device | str | None = None
-    progress: bool | Progress = True
-    support: Support | None = None
-    shard: Shard = WHOLE
-    class_names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_subset(self.subset)
-        check_batch_size(self.batch_size)
-        check_precision(self.precision)
-        check_task(self.task, by_name=True)
-        check_support(self.support)
 
 
 def as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> Strategy:
@@ -98,13 +65,13 @@ class Candidates(NamedTuple):
     positions: Sequence[int]
 
 
-def find_candidates(samples: Samples, how: Looking) -> Candidates:
+def find_candidates(samples: Samples, how: SelectionOptions) -> Candidates:
     """Find the samples that can be chosen.
 
     Raises:
         InputError: If there are none.
     """
-    taken = _taken(samples, how.labelled, how.support or NO_SUPPORT)
+    taken = _taken(samples, how.labelled)
     everyone = range(len(samples))  # Stays a range: no list of a million for nobody's sake.
     free = [p for p in everyone if samples.ids[p] not in taken] if taken else everyone
     if not free:
@@ -114,7 +81,7 @@ def find_candidates(samples: Samples, how: Looking) -> Candidates:
 
 @contextmanager
 def looking_at(
-    model: nn.Module, samples: Samples, strategy: Strategy, how: Looking
+    model: nn.Module, samples: Samples, strategy: Strategy, how: SelectionOptions
 ) -> Iterator[WatchedView]:
     """Yield the pool as a strategy sees it; the model is left as found afterwards.
 
@@ -133,11 +100,11 @@ def looking_at(
     few = samples.part(positions[:2])
     task = losses_of(how.task, model, few, where, kind)
     lens = Lens(model=model, device=where, dtype=kind, task=task)
-    batch_size = check_batch_size(how.batch_size)
+    batch_size = how.batch_size
     if batch_size == "auto":
         batch_size = suited_batch_size(lens, few, len(positions), strategy.needs)
-    if how.shard.count > 1:
-        positions = list(how.shard.take(positions, batch_size))
+    if how.part.count > 1:
+        positions = list(how.part.take(positions, batch_size))
     shown = as_progress(how.progress)
     with (
         # What is made in inference mode has no gradients and cannot be added up in place.
@@ -206,37 +173,8 @@ def place_of(model: nn.Module) -> tuple[torch.device, torch.dtype]:
     return floats[0].device, next(kinds, torch.get_default_dtype())
 
 
-def labelled_ids(
-    labelled: Iterable[SampleId] | None, support: Support | None
-) -> set[SampleId] | None:
-    """Return which samples of a pool are labelled, as far as that was said.
-
-    Args:
-        labelled: Their ids.
-        support: Its targets are those of labelled samples, whoever else is named.
-
-    Raises:
-        InputError: If a sample has a target but is not among the labelled ones: what it teaches
-            would be known of a candidate.
-    """
-    check_support(support)
-    known = support is not None and support.labelled is None and bool(support.targets)
-    targets = {plain_id(i) for i in support.targets} if support is not None and known else set()
-    if labelled is None:
-        return targets or None
-    taken = check_labelled(labelled)
-    if unlabelled := targets - taken:
-        raise InputError(
-            f"Support.targets holds a target of sample {next(iter(unlabelled))!r}, which labelled= "
-            "does not name: give targets of labelled samples only"
-        )
-    return taken
-
-
-def _taken(
-    samples: Samples, labelled: Iterable[SampleId] | None, support: Support
-) -> set[SampleId]:
-    taken = labelled_ids(labelled, support) or set()
+def _taken(samples: Samples, labelled: Iterable[SampleId] | None) -> set[SampleId]:
+    taken = set(labelled or ())
     # A range knows what is in it: no set of a million ids for the sake of a few.
     known = samples.ids if isinstance(samples.ids, range) else set(samples.ids)
     if unknown := {i for i in taken if i not in known}:
@@ -260,7 +198,7 @@ def _shuffled(samples: Samples, positions: Sequence[int], seed: int) -> list[int
 
 
 def _labelled_samples(
-    samples: Samples, taken: set[SampleId], strategy: Strategy, how: Looking
+    samples: Samples, taken: set[SampleId], strategy: Strategy, how: SelectionOptions
 ) -> Samples | None:
     """Return the labelled samples: of a pool of their own, or of this one."""
     support = how.support or NO_SUPPORT

@@ -10,18 +10,18 @@ import torch
 from torch import nn
 
 from steepest.core.progress import Progress
-from steepest.core.seeds import SampleId, check_seed
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.modules.fingerprint import fingerprint
 from steepest.modules.precision import Precision
 from steepest.modules.wrappers import unspread
-from steepest.selecting.arguments import BatchSize
 from steepest.selecting.conditions import conditions_of
-from steepest.selecting.looking import Looking, as_strategy, check_model, looking_at
+from steepest.selecting.looking import as_strategy, check_model, looking_at
+from steepest.selecting.options import BatchSize, SelectionOptions
 from steepest.selecting.regime import diagnose
 from steepest.selecting.samples import PoolLike, as_samples
 from steepest.selecting.scores import Scores
-from steepest.selecting.shards import WHOLE, Shard, check_shardable
+from steepest.selecting.shards import check_shardable
 from steepest.strategies import Needs, Scorer, Strategy, Support
 from steepest.tasks.base import Task
 
@@ -55,16 +55,20 @@ def score(
         options: Options for a strategy given by name.
         ids: Names of the samples; by default the pool's own, or the index.
         labelled: Ids to leave out because they carry a label already.
-        subset: Score only a random subset of this size (the paper takes 10 · k).
-        seed: Seeds every draw; draws are keyed by sample id.
-        task: Whose losses are used, with labels and without, or its name; default cross-entropy.
-        batch_size: Samples in flight; ``"auto"`` picks one for the device and the model. The
-            scores do not depend on it.
-        precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` (GPUs may
-            multiply with ten bits of fraction) or ``"bf16"``.
+        subset: Score a random subset of this size only (the paper takes 10 · k).
+        seed: Decides every draw; draws are keyed by sample id.
+        task: What the model was trained for: classification (default), segmentation or
+            multi-label, by name or as a task. It says what logits mean, and whose losses are used:
+            of the prediction alone by ``entropy-gradnorm`` and ``expected-gradnorm``, with a label
+            by ``egl``, ``isal`` and ``ll4al``. A name stands for the task with as many classes as
+            the model has.
+        batch_size: Samples at once; the result does not depend on it.
+        precision: Precision of gradients, for strategies that take them: ``"fp32"``, ``"tf32"``
+            (GPUs may multiply with ten bits of fraction; on a CPU it is fp32) or ``"bf16"``.
         device: Where to compute; by default where the model is.
         progress: Whether to show progress.
-        support: What some strategies take beside the model; see ``Support``.
+        support: What some strategies take beside the model: targets of labelled samples, a
+            committee, the model of the cycle before, features; see ``Support``.
         shard: Score one of several parts of the candidates, such as ``"2/4"``; ``Scores.merge``
             puts all of them together.
 
@@ -72,17 +76,8 @@ def score(
         SteepestError: In one line, if something cannot be used.
     """
     check_model(model)
-    model, seed = unspread(model), check_seed(seed)
-    chosen = as_strategy(strategy, options)
-    part = WHOLE if shard is None else Shard.parse(shard)
-    if part.count > 1:
-        check_shardable(chosen)
-    if not isinstance(chosen, Scorer):
-        raise InputError(
-            f"{chosen.name} chooses samples for what they are together and has no score for each: "
-            "use select"
-        )
-    how = Looking(
+    model, chosen = unspread(model), as_strategy(strategy, options)
+    how = SelectionOptions(
         labelled=labelled,
         subset=subset,
         seed=seed,
@@ -92,12 +87,19 @@ def score(
         device=device,
         progress=progress,
         support=support,
-        shard=part,
+        shard=shard,
     )
+    if how.part.count > 1:
+        check_shardable(chosen)
+    if not isinstance(chosen, Scorer):
+        raise InputError(
+            f"{chosen.name} chooses samples for what they are together and has no score for each: "
+            "use select"
+        )
     scored_by = fingerprint(model)
     samples = as_samples(pool, ids)
     with looking_at(model, samples, chosen, how) as view:
-        conditions = conditions_of(view.lens, precision, samples) if part.count > 1 else None
+        conditions = conditions_of(view.lens, precision, samples) if how.part.count > 1 else None
         view.prepared = chosen.prepare(view)
         values = chosen.score_all(view)
         regime = diagnose(values, view.entropies, view.classes)
@@ -107,13 +109,13 @@ def score(
         values=values.astype(np.float64),
         strategy=chosen.name,
         options=chosen.options(),
-        seed=seed,
+        seed=how.seed,
         model=scored_by,
         regime=regime,
         entropies=view.entropies,
         classes=view.classes,
         predicted=view.predicted,
         gradients=Needs.GRADIENTS in chosen.needs,
-        shard=part,
+        shard=how.part,
         conditions=conditions,
     )

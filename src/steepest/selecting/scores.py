@@ -14,8 +14,8 @@ from steepest.core.counted import counted
 from steepest.core.seeds import SampleId
 from steepest.core.tables import from_table, to_table
 from steepest.errors import InputError
-from steepest.selecting.arguments import check_class_names
 from steepest.selecting.conditions import Conditions
+from steepest.selecting.options import check_class_names
 from steepest.selecting.regime import Regime, diagnose, warn_of_inversion
 from steepest.selecting.score_file import read_scores, write_scores
 from steepest.selecting.select import check_k

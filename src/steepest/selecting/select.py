@@ -12,18 +12,18 @@ from torch import nn
 from steepest.core.counted import counted
 from steepest.core.measure import Measurement, measured
 from steepest.core.progress import Progress
-from steepest.core.seeds import SampleId, check_seed
+from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.modules.fingerprint import fingerprint
 from steepest.modules.precision import Precision
 from steepest.modules.wrappers import unspread
-from steepest.selecting.arguments import BatchSize, check_class_names, check_subset, whole_number
-from steepest.selecting.looking import (
-    Looking,
-    as_strategy,
-    check_model,
-    labelled_ids,
-    looking_at,
+from steepest.selecting.looking import as_strategy, check_model, looking_at
+from steepest.selecting.options import (
+    BatchSize,
+    SelectionOptions,
+    check_class_names,
+    check_subset,
+    whole_number,
 )
 from steepest.selecting.regime import diagnose, warn_if_inverted
 from steepest.selecting.samples import PoolLike, Samples, as_samples
@@ -56,8 +56,7 @@ def select(
 ) -> Selection:
     """Choose the k samples of a pool that should be labelled next.
 
-    All arguments but ``k`` and ``class_names`` are those of ``steepest.score``, which has
-    ``shard`` as well. Warns when a gradient norm ranks the most uncertain samples last.
+    Warns when a gradient norm ranks the most uncertain samples last.
 
     Args:
         model: Any module that returns logits, or carries them in its output.
@@ -67,20 +66,21 @@ def select(
         options: Options for a strategy given by name.
         ids: Names of the samples; by default the pool's own, or the index.
         labelled: Ids to leave out because they carry a label already.
-        subset: Score only a random subset of this size (the paper takes 10 · k).
-        seed: Seeds every draw, ties included; draws are keyed by sample id.
-        task: What logits mean, and whose losses are used: of the prediction alone by
-            ``entropy-gradnorm`` and ``expected-gradnorm``, with a label by ``egl``, ``isal`` and
-            ``ll4al``; default cross-entropy. A name such as ``"multi-label"`` stands for the task
-            with as many classes as the model has.
-        batch_size: Samples in flight; the result does not depend on it.
-        precision: In what precision gradients are measured: ``"fp32"``, ``"tf32"`` (GPUs may
-            multiply with ten bits of fraction) or ``"bf16"``.
+        subset: Score a random subset of this size only (the paper takes 10 · k).
+        seed: Decides every draw; draws are keyed by sample id.
+        task: What the model was trained for: classification (default), segmentation or
+            multi-label, by name or as a task. It says what logits mean, and whose losses are used:
+            of the prediction alone by ``entropy-gradnorm`` and ``expected-gradnorm``, with a label
+            by ``egl``, ``isal`` and ``ll4al``. A name stands for the task with as many classes as
+            the model has.
+        batch_size: Samples at once; the result does not depend on it.
+        precision: Precision of gradients, for strategies that take them: ``"fp32"``, ``"tf32"``
+            (GPUs may multiply with ten bits of fraction; on a CPU it is fp32) or ``"bf16"``.
         device: Where to compute; by default where the model is.
         progress: Whether to show progress.
         support: What some strategies take beside the model: targets of labelled samples, a
             committee, the model of the cycle before, features; see ``Support``.
-        class_names: The names of the classes [C] in the model's order, for the verdict.
+        class_names: The names of the classes in the model's order [C], for the verdict.
 
     Raises:
         InputError: If k is less than 1 or more than there are candidates.
@@ -88,14 +88,11 @@ def select(
     """
     check_model(model)
     model, samples = unspread(model), as_samples(pool, ids)
-    taken = labelled_ids(labelled, support)
-    free = len(samples) if not taken else sum(i not in taken for i in samples.ids)
-    k = check_k(k, free, subset)
     chosen = as_strategy(strategy, options)
-    how = Looking(
-        labelled=taken,
+    how = SelectionOptions(
+        labelled=labelled,
         subset=subset,
-        seed=check_seed(seed),
+        seed=seed,
         task=task,
         batch_size=batch_size,
         precision=precision,
@@ -104,6 +101,9 @@ def select(
         support=support,
         class_names=check_class_names(class_names),
     )
+    taken = how.labelled
+    free = len(samples) if not taken else sum(i not in taken for i in samples.ids)
+    k = check_k(k, free, how.subset)
     outcome = choose_from(model, samples, k, chosen, how)
     warn_if_inverted(outcome.selection.regime, chosen)
     return outcome.selection
@@ -128,7 +128,12 @@ class Outcome:
 
 
 def choose_from(
-    model: nn.Module, samples: Samples, k: int, strategy: Strategy, how: Looking, lowest: int = 0
+    model: nn.Module,
+    samples: Samples,
+    k: int,
+    strategy: Strategy,
+    how: SelectionOptions,
+    lowest: int = 0,
 ) -> Outcome:
     """Let a strategy choose k samples.
 

@@ -14,7 +14,7 @@ from steepest.core.seeds import keyed_uniform
 from steepest.core.tables import to_table
 from steepest.errors import InputError
 from steepest.paper.analyses.overlap import choose_by, count_overlaps, oracle_norms
-from steepest.selecting.looking import Looking
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import as_samples
 from steepest.strategies import create
 
@@ -73,7 +73,7 @@ def test_a_choice_of_other_samples_is_refused(choice):
 def test_every_strategy_chooses_from_the_same_candidates():
     model = trained(net(), points(30))
     samples = as_samples(points(60, seed=2).inputs)
-    how = Looking(labelled=range(10), subset=25, seed=4, task=TASK, progress=False)
+    how = SelectionOptions(labelled=range(10), subset=25, seed=4, task=TASK, progress=False)
     names = ("random", "entropy", "entropy-gradnorm", "core-set")
     everything = choose_by(model, samples, 25, create("random"), how)
     for name in names:
@@ -84,7 +84,7 @@ def test_every_strategy_chooses_from_the_same_candidates():
 
 def test_strategies_that_need_more_than_the_model_say_so():
     model, samples = net(), as_samples(points(20).inputs)
-    how = Looking(seed=0, task=TASK, progress=False)
+    how = SelectionOptions(seed=0, task=TASK, progress=False)
     reasons = {"qbc": "committee", "ll4al": "trained along", "mc-dropout": "dropout"}
     for name, reason in reasons.items():
         assert reason in choose_by(model, samples, 3, create(name), how)

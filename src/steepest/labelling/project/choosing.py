@@ -25,7 +25,8 @@ from steepest.labelling.project.round import Round
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.spread import choose_spread
 from steepest.labelling.project.squares import most_samples
-from steepest.selecting.looking import Looking, as_strategy
+from steepest.selecting.looking import as_strategy
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.regime import describe_inversion
 from steepest.selecting.samples import as_samples
 from steepest.selecting.select import choose_from
@@ -157,7 +158,7 @@ def _select(
 ) -> tuple[Selection, str | None]:
     """Return the choice, and what to say if the most uncertain samples come last in it."""
     chosen = _strategy_of(this.settings, strategy)
-    how = Looking(seed=this.seed, task=learnt.task, progress=this.progress)
+    how = SelectionOptions(seed=this.seed, task=learnt.task, progress=this.progress)
     # Not ``select``: what that would warn of is shown on the page.
     outcome = choose_from(learnt.model, as_samples(pixels), min(k, len(pixels)), chosen, how)
     picked = outcome.selection

@@ -19,7 +19,7 @@ from steepest.gradnorm.norms import SampleNorm
 from steepest.influence import Source
 from steepest.paper.analyses.ranking import chance_overlap, highest
 from steepest.paper.analyses.sample_norms import NORMS, sample_norms
-from steepest.selecting.looking import Looking
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import Samples
 from steepest.selecting.select import choose_from
 from steepest.strategies import Strategy
@@ -128,7 +128,7 @@ def count_overlaps(
 
 
 def choose_by(
-    model: nn.Module, samples: Samples, k: int, strategy: Strategy, how: Looking
+    model: nn.Module, samples: Samples, k: int, strategy: Strategy, how: SelectionOptions
 ) -> Sequence[SampleId] | str:
     """Let a strategy choose k samples by a model that may have been trained for another one.
 
@@ -150,7 +150,7 @@ def choose_by(
         return str(error)
 
 
-def _why_not(strategy: Strategy, how: Looking) -> str:
+def _why_not(strategy: Strategy, how: SelectionOptions) -> str:
     given = how.support
     if strategy.members > 1 and not (given and given.members):
         return "needs a committee, which the models of another run have not"

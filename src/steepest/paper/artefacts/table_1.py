@@ -25,7 +25,7 @@ from steepest.paper.parts import Part, Row, TablePart
 from steepest.paper.protocol import share_of
 from steepest.paper.publication import Published
 from steepest.paper.workspace import Workspace
-from steepest.selecting.looking import Looking
+from steepest.selecting.options import SelectionOptions
 from steepest.strategies import Needs, Strategy, Support, create
 
 _METHODS = ("core-set", "vaal", "ll4al", "sraal", "expected-gradnorm", "entropy-gradnorm", "random")
@@ -144,14 +144,14 @@ def _budget(work: Workspace, run: FinishedRun, cycle: int) -> int:
     return min(run.config.loop.k, len(work.candidates(run, cycle)))
 
 
-def _looking(work: Workspace, run: FinishedRun, cycle: int, strategy: Strategy) -> Looking:
+def _looking(work: Workspace, run: FinishedRun, cycle: int, strategy: Strategy) -> SelectionOptions:
     """Return how the loop looked at the pool in that cycle: the same candidates come out."""
     labelled = work.labelled(run, cycle)
     targets: dict[SampleId, Any] = {}
     if Needs.TARGETS in strategy.needs:
         rows = work.labels(run, labelled, "what the model was trained on")
         targets = dict(zip(labelled, rows, strict=True))
-    return Looking(
+    return SelectionOptions(
         labelled=labelled,
         subset=run.config.loop.candidates,
         seed=selection_seed(run.seed, cycle),
