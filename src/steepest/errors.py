@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from steepest.core.nearest_names import suggest
+from steepest.core.wording import suggest
 
 
 class SteepestError(Exception):

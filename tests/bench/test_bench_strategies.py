@@ -19,7 +19,7 @@ from steepest.bench.strategies_result import StrategiesResult
 from steepest.bench.strategies_table import strategies_table
 from steepest.bench.strategy_trial import run_trial
 from steepest.cli.main import main
-from steepest.core.measure import Measurement
+from steepest.core.memory import Measurement
 from steepest.core.progress import SilentProgress
 from steepest.errors import InputError
 from steepest.strategies.algorithms.k_centre import k_centre

@@ -16,7 +16,7 @@ from steepest.cli.main import main
 from steepest.labelling.project import Project
 from steepest.labelling.project.store import FILE_NAME
 from steepest.labelling.web import server
-from steepest.modules.checkpoint import WEIGHT_SUFFIXES
+from steepest.modules.weights import WEIGHT_SUFFIXES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "labelling" / "web"))
 

@@ -14,7 +14,7 @@ from shell import assert_one_line, contents, finish, run_here, select_args, star
 
 from steepest import Pool
 from steepest.cli import label_studio
-from steepest.core.retry import Patience
+from steepest.core.web import Patience
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "labelling" / "label_studio"))
 from fake_label_studio import TOKEN, serving

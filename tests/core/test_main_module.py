@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from steepest.core.main_module import main_can_be_imported, main_hidden
+from steepest.core.processes import main_can_be_imported, main_hidden
 
 
 @pytest.fixture

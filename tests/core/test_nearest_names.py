@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steepest.core.nearest_names import nearest_names, suggest
+from steepest.core.wording import nearest_names, suggest
 from steepest.errors import UnknownNameError
 from steepest.strategies import create, names
 

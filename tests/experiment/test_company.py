@@ -10,7 +10,7 @@ from killed_run import MEMBER_POINTS, kill_runs
 from small import config, essence
 from torch import nn
 
-from steepest.core.measure import Measurement
+from steepest.core.memory import Measurement
 from steepest.experiment import company
 from steepest.experiment.loop import Experiment
 from steepest.modules.fingerprint import fingerprint

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from steepest.core.measure import Measurement
+from steepest.core.memory import Measurement
 from steepest.core.seeds import derive
 from steepest.experiment.choosing import fields_of
 from steepest.experiment.protocol import extra_seed, initial_ids, selection_seed, weights_path

@@ -21,7 +21,7 @@ from small import config, essence
 from torch import nn
 
 from steepest.cli.main import main
-from steepest.core.measure import Measurement
+from steepest.core.memory import Measurement
 from steepest.core.progress import SilentProgress
 from steepest.errors import (
     InputError,

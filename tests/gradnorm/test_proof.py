@@ -12,7 +12,7 @@ from steepest.gradnorm import GradientNorms, explain, reference_norms
 from steepest.gradnorm.rules import RULES, Rule
 from steepest.gradnorm.shares import Dense
 from steepest.modules.checks import check_independence
-from steepest.modules.rounding import differ, largest
+from steepest.modules.precision import differ, largest
 
 NAN, INF = torch.nan, torch.inf
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 import steepest
 from steepest.errors import ModelError
 from steepest.gradnorm import GradientNorms, engine, explain, reference_norms
-from steepest.modules import own_loss
+from steepest.modules import losses
 
 CLASSES, WIDTH, EXPERTS = 3, 4, 3
 
@@ -19,7 +19,7 @@ CLASSES, WIDTH, EXPERTS = 3, 4, 3
 def unchecked(monkeypatch):
     """Let nothing be saved by the look at single samples."""
     monkeypatch.setattr(engine, "wrong_in_batch", lambda *_: set())
-    monkeypatch.setattr(own_loss.IndependenceCheck, "check", lambda *_: None)
+    monkeypatch.setattr(losses.IndependenceCheck, "check", lambda *_: None)
 
 
 def check(norms: GradientNorms, batch: Tensor | tuple[Tensor, ...]) -> None:

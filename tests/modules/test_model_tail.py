@@ -12,8 +12,7 @@ from steepest.core.seeds import generator
 from steepest.models import build
 from steepest.models.dropout import Rates
 from steepest.models.small_cnn import SmallCnn
-from steepest.modules.draws import dropout_draws
-from steepest.modules.tail import Watch
+from steepest.modules.draws import Watch, dropout_draws
 
 
 class Slow(nn.Module):

@@ -19,8 +19,7 @@ from steepest.bench.notes import brief
 from steepest.bench.public_style import STRAIGHTFORWARD
 from steepest.bench.skactiveml_choice import choose_by_skactiveml, load_package
 from steepest.core.devices import choose_device
-from steepest.core.measure import Measurement, measured
-from steepest.core.memory import is_out_of_memory
+from steepest.core.memory import Measurement, is_out_of_memory, measured
 from steepest.core.progress import SilentProgress
 from steepest.errors import SteepestError
 from steepest.selecting.options import SelectionOptions

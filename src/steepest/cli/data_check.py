@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from steepest.cli.arguments import add_quiet, pairs
-from steepest.core.counted import counted
 from steepest.core.progress import Progress, Step, show_progress
+from steepest.core.wording import counted
 from steepest.data.base import ImageSet, data_root, load
 from steepest.data.catalogue import CATALOGUE
 from steepest.data.holding import find_layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, SERVER, LoopFolder
 from steepest.labelling.exchange.ingest import FORMATS, Ingested, ingest

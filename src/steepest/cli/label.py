@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from steepest.cli.arguments import pairs
 from steepest.cli.one_line import on_one_line
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     from steepest.labelling.project.settings import Settings, load_settings, merge_settings
     from steepest.labelling.project.store import FILE_NAME, Store
     from steepest.labelling.project.trust import refuse_code, refuse_links
-    from steepest.modules.checkpoint import WEIGHT_SUFFIXES
+    from steepest.modules.weights import WEIGHT_SUFFIXES
 
     given: dict[str, Any] = pairs(arguments.settings)
     for field in fields(Settings):

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from steepest.core.counted import counted
+    from steepest.core.wording import counted
     from steepest.experiment.report.store import open_store, pack
 
     file = pack(arguments.folder, arguments.out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steepest.cli.outcome import show_outcome
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.experiment.comparing import Comparing, Run, all_runs
 from steepest.experiment.report.read import read_comparison
 from steepest.experiment.report.text_table import text_table

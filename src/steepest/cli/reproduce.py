@@ -18,8 +18,8 @@ from steepest.cli.arguments import (
     names_of,
     seeds_of,
 )
-from steepest.core.counted import counted
 from steepest.core.progress import show_progress
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.experiment.report.text_table import text_table
 

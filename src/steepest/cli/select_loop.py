@@ -15,8 +15,8 @@ import numpy as np
 from torch import nn
 
 from steepest.cli.select_pool import is_own
-from steepest.core.counted import counted
 from steepest.core.files import write_atomically
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.exchange.array_identity import identify_array
 from steepest.labelling.exchange.export import CONFIG, check_empty, check_taken_in, export_text

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from steepest.cli.arguments import add_flags
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.modules.fingerprint import fingerprint
 from steepest.selecting import Scores, Selection, score

@@ -1,17 +1,49 @@
-"""Requests over http and https alone, with the answers that a download needs."""
+"""HTTP and HTTPS requests, with the answers that a download needs, and when to retry."""
 
 from __future__ import annotations
 
 import re
 import string
+import time
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http.client import HTTPMessage, HTTPResponse
 from typing import IO, cast
 
 from steepest.errors import DataError, InputError, first_line
 from steepest.version import __version__
+
+_LONGEST_WAIT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Limits after which a download gives up on a server.
+
+    Attributes:
+        retries: How often to try again in a row without a single new byte.
+        first_wait_seconds: The wait before the first retry; each further one waits twice as long.
+        timeout_seconds: How long a silent connection counts as alive.
+        sleep: How to wait.
+    """
+
+    retries: int = 5
+    first_wait_seconds: float = 1.0
+    timeout_seconds: float = 30.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait_seconds(self, failures: int, asked_seconds: float = 0.0) -> float:
+        """Return how long to wait after so many failures in a row.
+
+        Args:
+            failures: Failures so far, from 1.
+            asked_seconds: What the server itself asked for.
+        """
+        own = self.first_wait_seconds * 2.0 ** (failures - 1)
+        return min(max(own, asked_seconds), _LONGEST_WAIT_SECONDS)
+
 
 _SCHEMES = ("http", "https")
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -49,7 +81,9 @@ def open_url(url: str, headers: Mapping[str, str], timeout_seconds: float) -> HT
     written = urllib.parse.quote(url, safe=string.punctuation)  # as browsers copy it, or not
     request = urllib.request.Request(written, headers=asked)  # noqa: S310 - see check_url and _Redirects
     try:
-        return cast(HTTPResponse, make_opener(_Redirects()).open(request, timeout=timeout_seconds))
+        return cast(
+            "HTTPResponse", make_opener(_Redirects()).open(request, timeout=timeout_seconds)
+        )
     except OSError:
         raise
     except ValueError as error:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steepest.core.counted import counted
 from steepest.core.seeds import keyed_uniform
+from steepest.core.wording import counted
 from steepest.data.array_kinds import (
     Array,
     find_layout,

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from steepest.core.counted import counted
 from steepest.core.files import expand_home
 from steepest.core.seeds import keyed_uniform
+from steepest.core.wording import counted
 from steepest.data.base import DATASETS, ImageSet
 from steepest.data.file_table import FileTable, list_files, list_folders
 from steepest.data.folder import SUFFIXES

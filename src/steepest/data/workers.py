@@ -21,8 +21,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steepest.core.main_module import main_can_be_imported, main_hidden
 from steepest.core.own_code import own_code_importable
+from steepest.core.processes import main_can_be_imported, main_hidden
 from steepest.data.parcel import Parcel, pack, share
 from steepest.errors import DataError, SteepestError, first_line
 

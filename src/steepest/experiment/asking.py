@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from steepest.core.counted import counted
 from steepest.core.seeds import SampleId
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling import Labeller
 from steepest.labelling.apply import apply

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steepest.core.counted import counted
 from steepest.core.journal import read_journal
 from steepest.core.seeds import SampleId
+from steepest.core.wording import counted
 from steepest.data.sealed import readings_recorded
 from steepest.errors import RunFolderError
 from steepest.experiment.company import Company

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from steepest.core.measure import measured
+from steepest.core.memory import measured
 from steepest.core.seeds import SampleId, derive
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.protocol import Member, extra_seed

@@ -21,7 +21,7 @@ from typing import Any
 
 from steepest.core.devices import choose_device, usable_cores
 from steepest.core.lock import InUseError
-from steepest.core.main_module import main_can_be_imported, main_hidden
+from steepest.core.processes import end_with_parent, main_can_be_imported, main_hidden
 from steepest.core.progress import Progress, SilentProgress
 from steepest.core.tables import from_table
 from steepest.errors import FailedRunsError, InputError, SteepestError, SteepestWarning
@@ -33,7 +33,6 @@ from steepest.experiment.own_modules import changed_modules, warn_of_changed_cod
 from steepest.experiment.parts import load_data
 from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.variants import Variant
-from steepest.experiment.worker_process import end_with_parent
 from steepest.strategies import create
 from steepest.training.sharing import shared_gpu
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from steepest.core.counted import counted
 from steepest.core.own_code import own_failures_told
+from steepest.core.wording import counted
 from steepest.errors import ModelError, SteepestError
 from steepest.experiment.views import pool_view
 from steepest.selecting.looking import looking_at

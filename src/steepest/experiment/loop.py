@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from steepest.core.devices import choose_device, usable_cores
-from steepest.core.measure import measured
+from steepest.core.memory import measured
 from steepest.core.progress import Progress, SilentProgress
 from steepest.core.seeds import SampleId, derive
 from steepest.data import Images, ImageSet

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from steepest.core.measure import Measurement
+from steepest.core.memory import Measurement
 from steepest.core.seeds import SampleId
 from steepest.core.tables import from_table, to_table
 from steepest.errors import JournalError, SteepestError

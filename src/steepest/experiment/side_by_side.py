@@ -17,8 +17,7 @@ import torch
 from torch import nn
 
 from steepest.core.devices import usable_cores
-from steepest.core.measure import Measurement, measured
-from steepest.core.memory import free_bytes
+from steepest.core.memory import Measurement, free_bytes, measured
 from steepest.core.progress import Progress, Step
 from steepest.data.parcel import can_be_sent
 from steepest.errors import InputError, SlowPathWarning

@@ -15,13 +15,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from steepest.core.main_module import main_hidden
-from steepest.core.measure import Measurement, measured
-from steepest.core.memory import is_out_of_memory
+from steepest.core.memory import Measurement, is_out_of_memory, measured
 from steepest.core.own_code import own_code_importable
+from steepest.core.processes import end_with_parent, main_hidden
 from steepest.data.workers import interrupts_ignored
 from steepest.errors import SteepestError, in_one_line
-from steepest.experiment.worker_process import end_with_parent
 from steepest.training import FitResult, fit
 from steepest.training.rounding import take_over_rounding
 

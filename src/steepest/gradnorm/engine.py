@@ -27,13 +27,18 @@ from steepest.gradnorm.trial import wrong_in_batch
 from steepest.gradnorm.uncompiled import uncompiled
 from steepest.gradnorm.watch import Watch
 from steepest.modules import batches
-from steepest.modules.attributes import attributes_restored
 from steepest.modules.batches import Inputs
-from steepest.modules.checks import check_found, check_mode, check_reached, check_weights
+from steepest.modules.checks import (
+    check_found,
+    check_mode,
+    check_reached,
+    check_weights,
+    check_wrappers,
+    unwrapped,
+)
 from steepest.modules.losses import RowLosses
 from steepest.modules.precision import Precision, computing_in, precision_of
-from steepest.modules.preserve import preserved, preserved_buffers
-from steepest.modules.wrappers import check_wrappers, unwrapped
+from steepest.modules.preserve import attributes_restored, preserved, preserved_buffers
 
 _ONE_AT_A_TIME = threading.RLock()
 """Precision is a setting of the whole process, and models are changed while they are measured."""

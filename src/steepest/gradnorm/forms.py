@@ -19,8 +19,7 @@ from steepest.gradnorm.trial import wrong_on_trial
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.checks import is_unusual
-from steepest.modules.losses import RowLosses
-from steepest.modules.own_loss import IndependenceCheck
+from steepest.modules.losses import IndependenceCheck, RowLosses
 from steepest.modules.precision import computing_in
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from steepest.gradnorm.sources import Source
 from steepest.gradnorm.steps import Kind, Plan, Step, locate, same_place
 from steepest.gradnorm.watch import UnwatchableError, Watch
 from steepest.modules import batches
-from steepest.modules.attributes import attributes_restored
 from steepest.modules.batches import Inputs
 from steepest.modules.checks import check_independence
 from steepest.modules.losses import RowLosses
-from steepest.modules.rounding import Coarseness, coarseness_of
+from steepest.modules.precision import Coarseness, coarseness_of
+from steepest.modules.preserve import attributes_restored
 
 _SMALL, _LARGE = 2, 5
 _ATTEMPTS = 100

@@ -11,10 +11,10 @@ from steepest.gradnorm.norms import Norm, combine
 from steepest.gradnorm.real_tokens import classifies_tokens, has_padding, without_padding
 from steepest.gradnorm.scaling import scales_of_half
 from steepest.modules import batches
-from steepest.modules.attributes import attributes_restored
 from steepest.modules.batches import Inputs
 from steepest.modules.losses import Loss, resolve
 from steepest.modules.precision import precision_of
+from steepest.modules.preserve import attributes_restored
 
 
 def reference_norms(

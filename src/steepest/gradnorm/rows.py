@@ -9,7 +9,7 @@ from steepest.gradnorm.layout import Layout
 from steepest.gradnorm.steps import Step, settle
 from steepest.gradnorm.uses import Phase, Use
 from steepest.gradnorm.watch import Watch
-from steepest.modules.rounding import allowed, differ, largest
+from steepest.modules.precision import allowed, differ, largest
 
 _DISORDER, _DISORDER_OF_HALF = 1e-4, 0.1
 """What rounding may lose. Where two orders are both so near, the nearer is right."""

@@ -24,8 +24,7 @@ from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.checks import MIXED, is_unusual
 from steepest.modules.losses import RowLosses
-from steepest.modules.precision import computing_in
-from steepest.modules.rounding import allowed, differ, largest
+from steepest.modules.precision import allowed, computing_in, differ, largest
 
 if TYPE_CHECKING:
     from steepest.gradnorm.engine import Engine

@@ -19,7 +19,7 @@ from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.checks import check_independence
 from steepest.modules.losses import RowLosses
-from steepest.modules.rounding import allowed, differ
+from steepest.modules.precision import allowed, differ
 
 if TYPE_CHECKING:
     from steepest.gradnorm.engine import Engine

@@ -11,9 +11,8 @@ from steepest.gradnorm.reference import reference_norms
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.losses import Loss
-from steepest.modules.precision import computing_in
+from steepest.modules.precision import allowed, computing_in
 from steepest.modules.preserve import preserved, preserved_buffers
-from steepest.modules.rounding import allowed
 
 _ROUNDING = {"fp32": 2e-3, "tf32": 2e-2, "bf16": 1e-1}
 """By how much rounding may move a norm; the loop over single samples rounds, too."""

@@ -28,8 +28,8 @@ from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.sources import Source, roots_of, sources_in
 from steepest.gradnorm.steps import Kind, Plan, Step, is_planned, samples_in, shapes_of
 from steepest.gradnorm.uses import Use
-from steepest.modules.attributes import tensors_held
-from steepest.modules.strides import straighten
+from steepest.modules.gradient_strides import straighten
+from steepest.modules.preserve import tensors_held
 
 _HOOKS = {torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook}
 

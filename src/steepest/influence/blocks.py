@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from steepest.errors import ModelError
 from steepest.gradnorm.patches import Geometry, patches
 from steepest.influence.vectors import Vector
-from steepest.modules.hooks import removing
+from steepest.modules.preserve import removing
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 

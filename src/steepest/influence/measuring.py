@@ -18,11 +18,10 @@ from steepest.errors import InputError, ModelError, SteepestError, first_line
 from steepest.gradnorm.cudnn import CudnnUse
 from steepest.influence.vectors import Vector
 from steepest.modules import batches
-from steepest.modules.attributes import attributes_restored
 from steepest.modules.batches import Inputs
 from steepest.modules.checks import check_mode
 from steepest.modules.precision import computing_in
-from steepest.modules.preserve import evaluating
+from steepest.modules.preserve import attributes_restored, evaluating
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from steepest.core.counted import counted
 from steepest.core.progress import Progress, as_progress
 from steepest.core.seeds import SampleId, check_seed, derive
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling import Answers, apply
 from steepest.loop.answers import Asking, as_answers, ask_for, check_functions, give, name_of

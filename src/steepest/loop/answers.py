@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from steepest.core.counted import counted
 from steepest.core.seeds import SampleId
+from steepest.core.wording import counted
 from steepest.errors import InputError, SettingWarning
 from steepest.labelling import Answers, Labeller, apply
 from steepest.loop.label_kinds import LabelKinds

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from steepest.core.memory import is_out_of_memory
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, ModelError, NonFiniteError, SteepestError, in_one_line
-from steepest.modules.strides import plain_strides
+from steepest.modules.gradient_strides import plain_strides
 
 Inputs = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 """One batch: a tensor, several positional tensors, or keyword tensors; samples first [N, ...]."""

@@ -19,13 +19,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from steepest.core.nearest_names import suggest
+from steepest.core.wording import suggest
 from steepest.errors import InputError, ModelError
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.head import declared_layers, find_penultimate
-from steepest.modules.hooks import removing
-from steepest.modules.preserve import plain_attention
+from steepest.modules.preserve import plain_attention, removing
 
 __all__ = ["Features", "extract_features", "find_penultimate"]
 

@@ -14,8 +14,7 @@ from torch.utils import _pytree as pytree
 from steepest.errors import ModelError
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
-from steepest.modules.hooks import removing
-from steepest.modules.preserve import evaluating
+from steepest.modules.preserve import evaluating, removing
 
 
 def declared_layers(model: nn.Module, attribute: str) -> tuple[str, ...]:

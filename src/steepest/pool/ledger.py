@@ -7,8 +7,16 @@ from collections.abc import Iterator, Sequence
 from steepest.core.journal import Entry
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, PoolError
-from steepest.pool.event import Event, entry_event, entry_events
-from steepest.pool.states import END, START, State, Verb, fitting_verbs
+from steepest.pool.states import (
+    END,
+    START,
+    Event,
+    State,
+    Verb,
+    entry_event,
+    entry_events,
+    fitting_verbs,
+)
 from steepest.pool.values import Label, copy_label
 
 _STATES = tuple(State)

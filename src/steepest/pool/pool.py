@@ -12,9 +12,8 @@ from steepest.core.lock import FileLock
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, JournalError, PoolError
 from steepest.pool.entries import check_entry, check_pool_ids, make_entry, make_header, read_header
-from steepest.pool.event import Event
 from steepest.pool.ledger import Ledger
-from steepest.pool.states import State, Verb
+from steepest.pool.states import Event, State, Verb
 from steepest.pool.values import Label, plain_id, plain_ids, plain_labels
 
 _CUT_SHORT = "was cut short in the middle of a change; close it and open it again"

@@ -1,8 +1,15 @@
-"""The four states of a sample and the verbs that lead from one to another."""
+"""The four states of a sample, the verbs between them, and the events that the pool remembers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
+
+from steepest.core.journal import Entry
+from steepest.core.seeds import SampleId
+from steepest.pool.values import Label, copy_label
 
 
 class State(StrEnum):
@@ -49,3 +56,49 @@ GIVES_LABELS = frozenset({Verb.LABEL, Verb.RELABEL})
 def fitting_verbs(state: State) -> list[Verb]:
     """Return the verbs that may start from a state."""
     return [verb for verb, start in START.items() if state in start]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of one sample's state.
+
+    Attributes:
+        sequence: Number of the call that made the change, from 1; all samples of a call share
+            it, and ``Pool.replay(path, until=sequence)`` shows the pool right after it.
+        time: When, in UTC.
+        verb: What was done.
+        who: By whom.
+        cycle: In which cycle.
+        id: To which sample.
+        label: The label given, or None where the verb gives none.
+        reason: Why the sample was skipped, if anyone said.
+    """
+
+    sequence: int
+    time: datetime
+    verb: Verb
+    who: str
+    cycle: int
+    id: SampleId
+    label: Label | None = None
+    reason: str = ""
+
+
+def entry_events(sequence: int, entry: Entry) -> Iterator[Event]:
+    """Yield the events of one entry, sample by sample."""
+    for place in range(len(entry["ids"])):
+        yield entry_event(sequence, entry, place)
+
+
+def entry_event(sequence: int, entry: Entry, place: int) -> Event:
+    """Return the event of the sample at one place of an entry."""
+    return Event(
+        sequence=sequence,
+        time=datetime.fromisoformat(entry["time"]),
+        verb=Verb(entry["entry"]),
+        who=entry["who"],
+        cycle=entry["cycle"],
+        id=entry["ids"][place],
+        label=copy_label(entry["labels"][place]) if "labels" in entry else None,
+        reason=entry.get("reason", ""),
+    )

@@ -13,8 +13,7 @@ from torch.utils import _pytree as pytree
 
 from steepest.errors import SteepestError
 from steepest.modules import batches
-from steepest.modules.hooks import removing
-from steepest.modules.preserve import evaluating, plain_attention
+from steepest.modules.preserve import evaluating, plain_attention, removing
 from steepest.strategies import Needs
 from steepest.strategies.view import Lens, Loadable
 

@@ -24,8 +24,8 @@ from torch.utils.data import (
     default_collate,
 )
 
-from steepest.core.counted import counted
 from steepest.core.seeds import SampleId
+from steepest.core.wording import counted
 from steepest.errors import InputError, SettingWarning, SteepestError, in_one_line
 from steepest.modules.batches import Inputs, count, tensors_of
 from steepest.pool.values import plain_id, plain_list

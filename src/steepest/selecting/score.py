@@ -12,9 +12,9 @@ from torch import nn
 from steepest.core.progress import Progress
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError
+from steepest.modules.checks import unspread
 from steepest.modules.fingerprint import fingerprint
 from steepest.modules.precision import Precision
-from steepest.modules.wrappers import unspread
 from steepest.selecting.conditions import conditions_of
 from steepest.selecting.looking import as_strategy, check_model, looking_at
 from steepest.selecting.options import BatchSize, SelectionOptions

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from steepest.core.counted import counted
 from steepest.core.seeds import SampleId
 from steepest.core.tables import from_table, to_table
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.selecting.conditions import Conditions
 from steepest.selecting.options import check_class_names

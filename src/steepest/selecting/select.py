@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from steepest.core.counted import counted
-from steepest.core.measure import Measurement, measured
+from steepest.core.memory import Measurement, measured
 from steepest.core.progress import Progress
 from steepest.core.seeds import SampleId
+from steepest.core.wording import counted
 from steepest.errors import InputError
+from steepest.modules.checks import unspread
 from steepest.modules.fingerprint import fingerprint
 from steepest.modules.precision import Precision
-from steepest.modules.wrappers import unspread
 from steepest.selecting.looking import as_strategy, check_model, looking_at
 from steepest.selecting.options import (
     BatchSize,

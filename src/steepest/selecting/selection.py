@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from steepest.core.counted import counted
 from steepest.core.seeds import SampleId
 from steepest.core.tables import from_table, to_table
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.selecting.regime import Regime
 from steepest.selecting.selection_file import read_table, write_table

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.strategies import Needs, Scorer, Strategy
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from steepest.core.counted import counted
 from steepest.core.seeds import SampleId
+from steepest.core.wording import counted
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.last_layer import last_layer_squares

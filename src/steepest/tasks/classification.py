@@ -12,8 +12,7 @@ from torch.nn import functional
 
 from steepest.errors import InputError
 from steepest.pool.values import Label
-from steepest.tasks.base import TASKS, Batches, Metric, Task
-from steepest.tasks.options import check_options, weighted_cross_entropy
+from steepest.tasks.base import TASKS, Batches, Metric, Task, check_options, weighted_cross_entropy
 
 
 @TASKS.register("classification")

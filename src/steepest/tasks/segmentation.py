@@ -11,9 +11,8 @@ from torch import Tensor
 
 from steepest.errors import InputError
 from steepest.pool.values import Label
-from steepest.tasks.base import TASKS, Batches, Metric, Task
+from steepest.tasks.base import TASKS, Batches, Metric, Task, check_options, weighted_cross_entropy
 from steepest.tasks.classification import mean_of_classes
-from steepest.tasks.options import check_options, weighted_cross_entropy
 
 IGNORED = 255
 """Value of pixels without a class in a label map."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steepest.core.retry import Patience
+from steepest.core.web import Patience
 from steepest.data.download.checksum import compute_md5
 from steepest.data.download.effort import Effort
 from steepest.data.download.fetch import Wanted, fetch

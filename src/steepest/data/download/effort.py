@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from steepest.core.progress import Progress, SilentProgress
-from steepest.core.retry import Patience
+from steepest.core.web import Patience
 
 
 def _keep_quiet(_: str) -> None:

@@ -10,8 +10,15 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 
 from steepest.core.progress import Progress, SilentProgress
-from steepest.core.retry import Patience
-from steepest.core.web import check_url, length_of, open_url, proxy_of, range_of, version_of
+from steepest.core.web import (
+    Patience,
+    check_url,
+    length_of,
+    open_url,
+    proxy_of,
+    range_of,
+    version_of,
+)
 from steepest.data.download.checksum import compute_md5
 from steepest.data.download.disk import check_room, explain_write_error, format_bytes
 from steepest.data.download.megabytes import count_megabytes

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from steepest.core.counted import counted
 from steepest.core.journal import Entry
 from steepest.core.seeds import SampleId
+from steepest.core.wording import counted
 from steepest.data.base import ImageSet
 from steepest.data.identity import comparable, identify
 from steepest.data.long_tail import long_tailed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.report import numbers
 from steepest.experiment.report.common_section import common_section

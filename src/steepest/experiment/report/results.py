@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.report import numbers
 from steepest.experiment.report.figures import seeds_of_a_band

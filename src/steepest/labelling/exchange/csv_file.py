@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.errors import InputError, JournalError
 from steepest.labelling.exchange.answer import Answer
 from steepest.labelling.exchange.folder import JOURNAL, LABELS, LoopFolder

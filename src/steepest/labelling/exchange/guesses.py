@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steepest.core.counted import counted
 from steepest.core.seeds import SampleId
 from steepest.core.tables import from_table
+from steepest.core.wording import counted
 from steepest.errors import InputError, ModelError
 from steepest.labelling.exchange.maps import MapStore, map_label
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION, Vocabulary

@@ -11,8 +11,8 @@ from typing import Annotated, BinaryIO, Literal
 from fastapi import APIRouter, File, Form, UploadFile
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
-from steepest.core.counted import counted
 from steepest.core.files import SCRATCH_PREFIX
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.project import ImportReport
 from steepest.labelling.project.exporting import label_text

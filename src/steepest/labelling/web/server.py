@@ -120,7 +120,7 @@ def configure(connections: Connections, begin: Callable[[], None]) -> uvicorn.Co
         access_log=False,  # an access log would hold the token
         server_header=False,
         proxy_headers=False,  # connections are told apart by their real addresses
-        http=cast(type[asyncio.Protocol], connections.connect),
+        http=cast("type[asyncio.Protocol]", connections.connect),
         ws="none",
         lifespan="off",  # a second Ctrl-C would break it off in the middle of its words
         callback_notify=look_around,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.labelling.project.decisions import Decision
 from steepest.labelling.project.picking import VALIDATION
 from steepest.labelling.web.figures import Work

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.errors import InputError
 
 _ENOUGH = 0.2

@@ -1,10 +1,22 @@
-"""Suggests the names closest to an unknown one."""
+"""Words in messages: counted things, and the known names closest to an unknown one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """Return a number with what it counts.
+
+    Args:
+        count: How many.
+        one: What one of them is called.
+        several: What others are called; by default with an s behind.
+    """
+    return f"{count} {one if count == 1 else several or f'{one}s'}"
+
 
 _NEAR = 0.5
 """A likeness from which on a name is worth suggesting."""

@@ -1,10 +1,15 @@
-"""The file that a program was started with, which new processes may have to run again."""
+"""Starting worker processes: the main module they import, and their end with the parent."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,3 +33,17 @@ def main_hidden(hidden: bool) -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that started it is gone, and not by Ctrl-C before."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer.
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 
 
 @pytest.mark.parametrize(
