@@ -59,8 +59,7 @@ def small_cifar10(monkeypatch):
     md5 = hashlib.md5(DATA).hexdigest()
     file = replace(real.files[0], md5=md5, size_bytes=len(DATA))
     small = replace(real, files=(file,))
-    entries = tuple(small if entry.name == "cifar10" else entry for entry in catalogue.CATALOGUE)
-    monkeypatch.setattr(catalogue, "CATALOGUE", entries)
+    monkeypatch.setitem(catalogue._HOLDINGS._entries, "cifar10", small)
     return file
 
 
@@ -200,7 +199,7 @@ def test_half_of_a_data_set_is_told_as_such(capsys, data, tmp_path, monkeypatch)
         replace(file, md5=hashlib.md5(DATA).hexdigest(), size_bytes=len(DATA))
         for file in real.files
     )
-    monkeypatch.setattr(catalogue, "CATALOGUE", (replace(real, files=files),))
+    monkeypatch.setitem(catalogue._HOLDINGS._entries, "svhn", replace(real, files=files))
     (tmp_path / "train_32x32.mat").write_bytes(DATA)
     shown = run_here(capsys, "data", "get", "svhn", "--from", tmp_path)
     assert shown.code == 0

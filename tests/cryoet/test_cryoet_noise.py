@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from steepest.core.seeds import derive, generator
-from steepest.data.cryoet.noise import _scramble, white_spectrum
-from steepest.data.cryoet.ordered_sum import ordered_sum
+from steepest.data.cryoet.noise import _scramble, ordered_sum, white_spectrum
 
 SIZE = 16
 KEYS = torch.tensor([derive(0, "noise", i) for i in range(200)])

@@ -7,8 +7,12 @@ import pytest
 import torch
 
 from steepest.core.seeds import keyed_uniform
-from steepest.data.cryoet.poses import balanced_classes, draw_poses
-from steepest.data.cryoet.rotation import uniform_directions, uniform_rotations
+from steepest.data.cryoet.poses import (
+    balanced_classes,
+    draw_poses,
+    uniform_directions,
+    uniform_rotations,
+)
 from steepest.data.cryoet.settings import Settings
 
 RADII = torch.tensor([50.0, 80.0, 110.0])

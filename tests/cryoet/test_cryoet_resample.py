@@ -7,9 +7,8 @@ import numpy as np
 import torch
 
 from steepest.core.seeds import generator, keyed_uniform
-from steepest.data.cryoet.poses import draw_poses
-from steepest.data.cryoet.resample import resample
-from steepest.data.cryoet.rotation import uniform_rotations
+from steepest.data.cryoet.density import resample
+from steepest.data.cryoet.poses import draw_poses, uniform_rotations
 from steepest.data.cryoet.settings import Settings
 
 STILL = torch.eye(3, dtype=torch.float64)[None]

@@ -10,7 +10,7 @@ import torch
 
 from steepest.core.seeds import generator
 from steepest.data.cryoet import Settings, Simulator
-from steepest.data.cryoet.snr import noise_maps, slice_weights, tilt_angles
+from steepest.data.cryoet.noise import noise_maps, slice_weights, tilt_angles
 from steepest.data.cryoet.spectrum import band, frequencies, occurrences
 
 SIZE = 16

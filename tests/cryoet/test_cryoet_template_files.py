@@ -22,7 +22,7 @@ from steepest.data.cryoet import (
 from steepest.data.cryoet.atoms import atom_density, read_atoms
 from steepest.data.cryoet.density import gaussian_density
 from steepest.data.cryoet.mrc import read_mrc
-from steepest.data.cryoet.template_archive import ARCHIVE, DESCRIPTION
+from steepest.data.cryoet.templates import ARCHIVE, DESCRIPTION
 from steepest.errors import DataError, InputError
 
 

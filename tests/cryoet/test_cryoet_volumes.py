@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from steepest.data.cryoet import Simulator
-from steepest.data.cryoet.map_file import open_or_make
-from steepest.data.cryoet.volumes import VolumeReader, make_volumes
+from steepest.data.cryoet.volumes import VolumeReader, make_volumes, open_or_make
 from steepest.errors import DataError, InputError, UnknownNameError
 
 CLASSES = torch.tensor([0, 3, 1, 4, 2, 2, 0])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steepest.data.array_pickle import load_array_pickle
+from steepest.data.cifar10 import load_array_pickle
 from steepest.errors import DataError
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 from shard_files import write_map_shards
 
 from steepest.data import load
-from steepest.data.array_kinds import measure_channels
+from steepest.data.arrays import measure_channels
 from steepest.data.camvid import CLASSES, Edition, read_camvid
 from steepest.errors import DataError, UnknownNameError
 

@@ -8,9 +8,8 @@ import torch
 
 from steepest.data import load
 from steepest.data.cryoet import Settings, procedural_templates, write_template_archive
-from steepest.data.cryoet.sources import find_templates
 from steepest.data.streamed import Streamed
-from steepest.data.subtomograms import Request, make_subtomograms
+from steepest.data.subtomograms import Request, find_templates, make_subtomograms
 from steepest.errors import DataError, InputError, UnknownNameError
 
 REAL = os.environ.get("STEEPEST_DATA")

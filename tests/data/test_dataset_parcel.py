@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from steepest.data.parcel import can_be_sent, pack, share
+from steepest.data.shared_arrays import can_be_sent, pack, share
 from steepest.errors import DataError
 
 

@@ -85,7 +85,7 @@ def test_labels_are_taken_without_decoding_where_they_are_known(one_compared):
 @pytest.fixture
 def one_compared(monkeypatch):
     """Let a single item vouch for a column, so that what is decoded beside it shows."""
-    monkeypatch.setattr("steepest.data.item_labels._COMPARED", 1)
+    monkeypatch.setattr("steepest.data.torch_set._COMPARED", 1)
 
 
 def test_a_column_that_only_the_first_item_agrees_with_is_not_believed():

@@ -10,8 +10,8 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 import steepest
+from steepest.data.image_decoding import check_image, read_pixels
 from steepest.data.image_files import read_images, read_label_maps
-from steepest.data.pixels import check_image, read_pixels
 from steepest.errors import DataError
 from steepest.labelling.exchange.maps import read_map
 from steepest.labelling.label_studio.pictures import Gallery

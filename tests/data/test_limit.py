@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from steepest.data import ImageSet, SealedLabels, Streamed, load
-from steepest.data.limit import limited
+from steepest.data.alterations import limited
 
 
 class Rows:

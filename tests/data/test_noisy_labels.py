@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from steepest.data import ImageSet, SealedLabels, load
-from steepest.data.noisy_labels import with_wrong_labels
+from steepest.data.alterations import with_wrong_labels
 from steepest.errors import InputError
 
 COUNT, CLASSES = 6000, 4

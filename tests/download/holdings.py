@@ -7,8 +7,8 @@ import hashlib
 import torch
 
 from steepest.data import ImageSet, SealedLabels
-from steepest.data.completeness import remedy_added
-from steepest.data.holding import Holding, Layout, OfficialFile, Source, Unpacking
+from steepest.data.catalogue import Holding, Layout, OfficialFile, Source, Unpacking
+from steepest.data.copy_checks import remedy_added
 from steepest.errors import DataError
 
 DATA = bytes(range(256)) * 40

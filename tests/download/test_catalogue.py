@@ -17,18 +17,17 @@ from steepest.data import (
     names,
     svhn,
 )
-from steepest.data.catalogue import CATALOGUE, find_holding
-from steepest.data.holding import Source, find_full_layout, find_layout
+from steepest.data.catalogue import Source, catalogue, find_full_layout, find_holding, find_layout
 from steepest.errors import UnknownNameError
 
 OWN_FILES = {"folder", "masks", "npz"}
 """Readers of whatever files a user has."""
 
-each = pytest.mark.parametrize("holding", CATALOGUE, ids=lambda holding: holding.name)
+each = pytest.mark.parametrize("holding", catalogue(), ids=lambda holding: holding.name)
 
 
 def test_every_data_set_of_the_package_is_in_it():
-    listed = [holding.name for holding in CATALOGUE]
+    listed = [holding.name for holding in catalogue()]
     assert listed == sorted(set(listed))
     assert set(names()) - OWN_FILES == set(listed)
 

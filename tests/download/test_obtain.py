@@ -10,8 +10,8 @@ from archives import contents, make_zip
 from holdings import DATA, make_holding, official, packed, read_tiny
 
 from steepest.data.base import DATASETS
+from steepest.data.catalogue import Layout, Source, Unpacking
 from steepest.data.download import Effort, obtain
-from steepest.data.holding import Layout, Source, Unpacking
 from steepest.errors import DataError, InputError, RunFolderError
 
 ONE = make_holding(official("one.bin"))

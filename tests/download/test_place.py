@@ -11,7 +11,7 @@ import pytest
 from archives import contents
 from full_disk import fill_disk
 
-from steepest.data.download.place import place
+from steepest.data.download.files import place
 from steepest.errors import DataError
 
 
@@ -102,7 +102,7 @@ def test_a_full_disk_is_told_and_nothing_stays(tree, tmp_path, no_links, monkeyp
 def test_room_is_needed_only_for_copies(tree, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
     place(tree, tmp_path / "copy")
-    monkeypatch.setattr("steepest.data.download.place._device", lambda _: -1)
+    monkeypatch.setattr("steepest.data.download.files._device", lambda _: -1)
     with pytest.raises(DataError, match=r"1.0 kB are needed and 10 bytes are free"):
         place(tree, tmp_path / "second")
 

@@ -12,8 +12,7 @@ from archives import MEMBERS, SYMLINK, contents, make_tar, make_zip, tar_bytes
 from full_disk import fill_disk
 
 from steepest.data.download import unpack
-from steepest.data.download.archive import check_archive
-from steepest.data.download.unpack import Limits
+from steepest.data.download.unpack import Limits, check_archive
 from steepest.errors import DataError
 
 NOISE = random.Random(0).randbytes(50_000)

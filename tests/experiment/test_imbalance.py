@@ -9,7 +9,7 @@ import torch
 from small import config, essence
 
 from steepest.data import from_arrays, load
-from steepest.data.long_tail import long_tailed
+from steepest.data.alterations import long_tailed
 from steepest.errors import ConfigError, InputError
 from steepest.experiment import Experiment
 from steepest.experiment.parts import load_data

@@ -12,8 +12,8 @@ from fake_runs import make_entry, write_comparison
 from PIL import Image
 
 from steepest import data as datasets
+from steepest.data.alterations import with_wrong_labels
 from steepest.data.identity import identify
-from steepest.data.noisy_labels import with_wrong_labels
 from steepest.data.streamed import Streamed
 from steepest.errors import DataError
 from steepest.experiment.outcomes import Comparison, Run

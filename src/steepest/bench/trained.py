@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from steepest.core.progress import Progress
 from steepest.core.seeds import derive, random_subset
 from steepest.data import ImageSet
-from steepest.data.limit import take
+from steepest.data.alterations import take
 from steepest.errors import InputError
 from steepest.experiment.config import Config
 from steepest.experiment.parts import make_task

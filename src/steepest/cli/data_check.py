@@ -11,8 +11,7 @@ from steepest.cli.arguments import add_quiet, pairs
 from steepest.core.progress import Progress, Step, show_progress
 from steepest.core.wording import counted
 from steepest.data.base import ImageSet, data_root, load
-from steepest.data.catalogue import CATALOGUE
-from steepest.data.holding import find_layout
+from steepest.data.catalogue import catalogue, find_layout
 from steepest.data.sealed import fits
 from steepest.data.streamed import Streamed
 from steepest.errors import DataError
@@ -64,7 +63,7 @@ def _choose_options(name: str, given: list[str]) -> dict[str, object]:
     if given:
         return pairs(given)
     root = data_root()
-    holding = next((holding for holding in CATALOGUE if holding.name == name), None)
+    holding = next((holding for holding in catalogue() if holding.name == name), None)
     layout = None if root is None or holding is None else find_layout(holding, root)
     return {} if layout is None else dict(layout.options)
 

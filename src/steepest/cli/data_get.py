@@ -11,9 +11,8 @@ from steepest.cli.arguments import add_quiet
 from steepest.core.files import expand_home
 from steepest.core.progress import show_progress
 from steepest.data.base import DATA_VARIABLE, data_root, names
-from steepest.data.catalogue import CATALOGUE, find_holding
+from steepest.data.catalogue import Holding, catalogue, find_holding
 from steepest.data.download import Effort, Obtained, Patience, obtain
-from steepest.data.holding import Holding
 from steepest.errors import InputError
 
 NAME = "get"
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if arguments.name in set(names()) - {holding.name for holding in CATALOGUE}:
+    if arguments.name in set(names()) - {holding.name for holding in catalogue()}:
         raise InputError(f"{arguments.name} reads files of your own; there is nothing to get")
     holding = find_holding(arguments.name)
     if not holding.layouts:

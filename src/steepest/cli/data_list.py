@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from steepest.data.base import DATA_VARIABLE, data_root, names
-from steepest.data.catalogue import CATALOGUE
-from steepest.data.holding import Holding, Layout, Source, find_layout
+from steepest.data.catalogue import Holding, Layout, Source, catalogue, find_layout
 from steepest.experiment.report.text_table import text_table
 
 NAME = "list"
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     root = data_root()
-    holdings = {holding.name: holding for holding in CATALOGUE}
+    holdings = {holding.name: holding for holding in catalogue()}
     entries = [_describe(name, holdings.get(name), root) for name in names()]
     if arguments.json:
         print(json.dumps(entries, indent=2, ensure_ascii=False))

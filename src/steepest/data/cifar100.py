@@ -9,8 +9,9 @@ from types import MappingProxyType
 from steepest.data import cifar10
 from steepest.data.arrays import from_arrays
 from steepest.data.base import DATASETS, ImageSet
-from steepest.data.cifar_batches import decode_batches, decode_names, open_official
-from steepest.data.completeness import (
+from steepest.data.catalogue import Holding, Layout, OfficialFile, Source, add_to_catalogue
+from steepest.data.cifar10 import decode_batches, decode_names, open_official
+from steepest.data.copy_checks import (
     check_choice,
     check_labels,
     check_names,
@@ -31,6 +32,30 @@ NORMALISATIONS = MappingProxyType(
 _FOLDER = "cifar-100-python"
 _ARCHIVE = "cifar-100-python.tar.gz"
 _REMEDY = describe_remedy("cifar100", f"{_FOLDER} or {_ARCHIVE}")
+
+add_to_catalogue(
+    Holding(
+        name="cifar100",
+        title="CIFAR-100: colour images of 32x32",
+        task="classification",
+        train_count=50_000,
+        test_count=10_000,
+        classes=100,
+        source=Source.DOWNLOAD,
+        terms="no licence is stated; cite A. Krizhevsky, Learning Multiple Layers of Features "
+        "from Tiny Images (2009)",
+        site="https://www.cs.toronto.edu/~kriz/cifar.html",
+        files=(
+            OfficialFile(
+                name="cifar-100-python.tar.gz",
+                url="https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+                md5="eb9058c3a382ffc7106e4002c42a8d85",
+                size_bytes=169_001_437,
+            ),
+        ),
+        layouts=(Layout(("cifar-100-python",)), Layout(("cifar-100-python.tar.gz",))),
+    )
+)
 
 
 @dataclass(frozen=True)

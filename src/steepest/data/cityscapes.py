@@ -10,7 +10,15 @@ import numpy.typing as npt
 import torch
 
 from steepest.data.base import DATASETS, ImageSet
-from steepest.data.completeness import (
+from steepest.data.catalogue import (
+    Holding,
+    Layout,
+    OfficialFile,
+    Source,
+    Unpacking,
+    add_to_catalogue,
+)
+from steepest.data.copy_checks import (
     check_count,
     describe_remedy,
     need_root,
@@ -40,6 +48,38 @@ _IMAGE_END = "_leftImg8bit.png"
 _IDS_END = "_gtFine_labelIds.png"
 _CLASSES_END = "_gtFine_labelTrainIds.png"
 _REMEDY = describe_remedy("cityscapes", f"{_FOLDER}/{_IMAGES}/ and {_FOLDER}/{_MAPS}/")
+
+add_to_catalogue(
+    Holding(
+        name="cityscapes",
+        title="Cityscapes: street scenes of 2048x1024 with fine label maps",
+        task="segmentation",
+        train_count=2_975,
+        test_count=500,
+        classes=19,
+        source=Source.BY_HAND,
+        terms="its own licence, for research and other purposes without profit",
+        site="https://www.cityscapes-dataset.com/downloads/",
+        files=(
+            OfficialFile(
+                name="leftImg8bit_trainvaltest.zip",
+                md5="0a6e97e94b616a514066c9e2adb0c97f",
+                size_bytes=11_592_327_197,
+                unpacking=Unpacking(folder="leftImg8bit", target="cityscapes/leftImg8bit"),
+            ),
+            OfficialFile(
+                name="gtFine_trainvaltest.zip",
+                md5="4237c19de34c8a376e9ba46b495d6f66",
+                size_bytes=252_567_705,
+                unpacking=Unpacking(folder="gtFine", target="cityscapes/gtFine"),
+            ),
+        ),
+        layouts=(
+            Layout(("cityscapes/leftImg8bit", "cityscapes/gtFine")),
+            Layout(("leftImg8bit", "gtFine")),
+        ),
+    )
+)
 
 
 @dataclass(frozen=True)

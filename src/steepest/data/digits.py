@@ -19,11 +19,25 @@ import torch
 
 from steepest.core.seeds import keyed_uniform
 from steepest.data.base import DATASETS, ImageSet
+from steepest.data.catalogue import Holding, Source, add_to_catalogue
 from steepest.data.sealed import SealedLabels
 from steepest.errors import DataError
 
 _SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
 _TEST_COUNT = 500
+
+add_to_catalogue(
+    Holding(
+        name="digits",
+        title="Handwritten digits, grey, 8x8",
+        task="classification",
+        train_count=1_297,
+        test_count=500,
+        classes=10,
+        source=Source.BUILT_IN,
+        terms="CC BY 4.0; E. Alpaydin and C. Kaynak (1998), doi:10.24432/C50P49",
+    )
+)
 
 
 @DATASETS.register("digits")

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from steepest.core.seeds import SampleId
-from steepest.data.pixels import check_image, read_pixels
+from steepest.data.image_decoding import check_image, read_pixels
 from steepest.errors import DataError, InputError, SkippedFilesWarning
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"})

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.core.devices import usable_cores
-from steepest.data.formats import IMAGE_FORMATS
+from steepest.data.image_decoding import IMAGE_FORMATS
 from steepest.errors import DataError, first_line
 
 Pixels = npt.NDArray[np.uint8]

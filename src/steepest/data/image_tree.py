@@ -16,8 +16,8 @@ from steepest.core.seeds import keyed_uniform
 from steepest.data.base import DATASETS, ImageSet
 from steepest.data.file_table import FileTable, list_files, list_folders
 from steepest.data.folder import SUFFIXES
+from steepest.data.image_decoding import check_image
 from steepest.data.image_view import IMAGENET_MEAN, IMAGENET_STD, ViewReader, check_side
-from steepest.data.pixels import check_image
 from steepest.data.sealed import SealedLabels
 from steepest.data.streamed import Streamed, choose_workers
 from steepest.errors import DataError, InputError

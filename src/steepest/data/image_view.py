@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from steepest.data.file_table import FileTable
-from steepest.data.large_images import open_image
-from steepest.data.pixels import (
+from steepest.data.image_decoding import (
+    QUIET,
     explain_damage,
+    open_image,
     refuse_pages,
     refuse_wide_pixels,
     to_eight_bits,
     upright_size,
 )
-from steepest.data.quiet import QUIET
 from steepest.errors import DataError, InputError, SteepestError
 
 if TYPE_CHECKING:  # Pillow is imported by the first image

@@ -10,7 +10,15 @@ from pathlib import Path
 import torch
 
 from steepest.data.base import DATASETS, ImageSet
-from steepest.data.completeness import (
+from steepest.data.catalogue import (
+    Holding,
+    Layout,
+    OfficialFile,
+    Source,
+    Unpacking,
+    add_to_catalogue,
+)
+from steepest.data.copy_checks import (
     check_count,
     check_names,
     describe_remedy,
@@ -27,6 +35,37 @@ _FOLDER = "imagenet"
 _SUFFIXES = (".jpeg",)
 _NAMES = "LOC_synset_mapping.txt"
 _REMEDY = describe_remedy("imagenet", f"{_FOLDER}/train/<wnid>/ and {_FOLDER}/val/<wnid>/")
+_DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
+
+add_to_catalogue(
+    Holding(
+        name="imagenet",
+        title="ImageNet: photographs of the ILSVRC challenge of 2012",
+        task="classification",
+        train_count=1_281_167,
+        test_count=50_000,
+        classes=1_000,
+        source=Source.BY_HAND,
+        terms="its own terms of access, for research and education without profit",
+        site="https://image-net.org/download-images",
+        files=(
+            OfficialFile(name=_DEVKIT, md5="fa75699e90414af021442c21a62c3abf"),
+            OfficialFile(
+                name="ILSVRC2012_img_train.tar",
+                md5="1d675b47d978889d74fa0da5fadfb00e",
+                size_bytes=147_897_477_120,
+                unpacking=Unpacking(folder="", target="imagenet/train", nested=True),
+            ),
+            OfficialFile(
+                name="ILSVRC2012_img_val.tar",
+                md5="29b22e2961454d5413ddabcf34fc5622",
+                size_bytes=6_744_924_160,
+                unpacking=Unpacking(folder="", target="imagenet/val", sorted_by=_DEVKIT),
+            ),
+        ),
+        layouts=(Layout(("imagenet/train", "imagenet/val")),),
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from steepest.core.seeds import derive, draws_put_back
+from steepest.data.image_decoding import refuse_wide_pixels, to_eight_bits
 from steepest.data.image_view import centre_box, see
-from steepest.data.pixels import refuse_wide_pixels, to_eight_bits
 from steepest.data.scene import IGNORED
 from steepest.errors import DataError, SteepestError, in_one_line
 

@@ -14,7 +14,7 @@ from steepest.core.wording import counted
 from steepest.data.base import DATASETS, ImageSet
 from steepest.data.file_table import FileTable, list_files, list_folders
 from steepest.data.folder import SUFFIXES
-from steepest.data.formats import IMAGE_FORMATS
+from steepest.data.image_decoding import IMAGE_FORMATS
 from steepest.data.image_view import IMAGENET_MEAN, IMAGENET_STD, check_side, decoding
 from steepest.data.scene import IGNORED, NO_LABEL, MapReader, SceneFiles, SceneReader
 from steepest.data.sealed import SealedLabels

@@ -12,9 +12,14 @@ import torch
 from torch import Tensor
 
 from steepest.data.file_table import FileTable
-from steepest.data.formats import IMAGE_FORMATS
+from steepest.data.image_decoding import (
+    IMAGE_FORMATS,
+    ORIENTATION,
+    refuse_pages,
+    refuse_wide_pixels,
+    to_eight_bits,
+)
 from steepest.data.image_view import decoding
-from steepest.data.pixels import ORIENTATION, refuse_pages, refuse_wide_pixels, to_eight_bits
 from steepest.errors import DataError
 
 if TYPE_CHECKING:  # Pillow is imported by the first image

@@ -10,8 +10,9 @@ import numpy as np
 
 from steepest.data.arrays import from_arrays
 from steepest.data.base import DATASETS, ImageSet
-from steepest.data.cifar_batches import Split
-from steepest.data.completeness import (
+from steepest.data.catalogue import Holding, Layout, OfficialFile, Source, add_to_catalogue
+from steepest.data.cifar10 import Split
+from steepest.data.copy_checks import (
     check_labels,
     check_md5,
     describe_remedy,
@@ -24,6 +25,38 @@ CLASSES = tuple("0123456789")
 
 _FILES = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
 _REMEDY = describe_remedy("svhn", " and ".join(_FILES.values()))
+
+add_to_catalogue(
+    Holding(
+        name="svhn",
+        title="SVHN: house numbers from street views, cropped to 32x32",
+        task="classification",
+        train_count=73_257,
+        test_count=26_032,
+        classes=10,
+        source=Source.DOWNLOAD,
+        terms="its page says: for non-commercial use only",
+        site="http://ufldl.stanford.edu/housenumbers/",
+        files=(
+            OfficialFile(
+                name="train_32x32.mat",
+                url="http://ufldl.stanford.edu/housenumbers/train_32x32.mat",
+                md5="e26dedcc434d2e4c54c9b2d4a06d8373",
+                size_bytes=182_040_794,
+            ),
+            OfficialFile(
+                name="test_32x32.mat",
+                url="http://ufldl.stanford.edu/housenumbers/test_32x32.mat",
+                md5="eb5a983be6a315427106f1b164d9cef3",
+                size_bytes=64_275_384,
+            ),
+        ),
+        layouts=(
+            Layout(("train_32x32.mat", "test_32x32.mat")),
+            Layout(("svhn/train_32x32.mat", "svhn/test_32x32.mat")),
+        ),
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import IterableDataset
+from torch.utils.data import ConcatDataset, IterableDataset, Subset, TensorDataset
 
 from steepest.data.base import ImageSet
 from steepest.data.image_view import IMAGENET_MEAN, IMAGENET_STD, check_side
-from steepest.data.item_labels import collect_labels
 from steepest.data.item_pixels import (
+    Given,
     ItemMapReader,
     ItemReader,
     Items,
@@ -21,18 +24,22 @@ from steepest.data.item_pixels import (
     to_map,
     to_pixels,
 )
-from steepest.data.named_rows import NamedRows, Rows, name_classes, number_labels
-from steepest.data.parcel import can_be_sent
 from steepest.data.sealed import Labels, SealedLabels
+from steepest.data.shared_arrays import can_be_sent
 from steepest.data.streamed import Streamed, choose_workers
 from steepest.errors import DataError, InputError, UnknownNameError
-
-Splits = Mapping[str, Rows] | Sequence[Rows]
-"""A dict with ``"train"`` and ``"test"`` (or ``"validation"``), or (train, test)."""
 
 _CLASSIFICATION, _SEGMENTATION, _MULTI_LABEL = "classification", "segmentation", "multi-label"
 _TASKS = (_CLASSIFICATION, _SEGMENTATION, _MULTI_LABEL)
 _TEST_SPLITS = ("test", "validation", "valid", "val")
+_COLUMNS = ("targets", "labels")
+_READ_AT_ONCE = 256
+_COMPARED = 32
+Rows = Any
+"""A length, dicts by row, columns by name, and maybe ``features`` and ``column_names``."""
+
+Splits = Mapping[str, Rows] | Sequence[Rows]
+"""A dict with ``"train"`` and ``"test"`` (or ``"validation"``), or (train, test)."""
 
 
 def from_torch(
@@ -250,3 +257,175 @@ def _pick_splits(splits: Splits) -> tuple[Rows, Rows]:
     if not isinstance(splits, (tuple, list)) or len(splits) != 2:
         raise InputError("give a dict of splits, or (train, test)")
     return splits[0], splits[1]
+
+
+def collect_labels(items: Items, first: Given, workers: int) -> Tensor:
+    """Return all labels of a data set, int64 [N] or [N, K].
+
+    Args:
+        items: The data set; an item is (image, label).
+        first: The label of its first item, which a column of labels must agree with.
+        workers: Processes that read items where there is no such column.
+
+    Raises:
+        DataError: If labels are not whole numbers, or a sample cannot be read.
+    """
+    start = to_numbers(first)
+    known = _find_column(items)
+    if known is not None and len(known) == len(items) and _agrees(known, items):
+        return known
+    column = Streamed(_LabelReader(items), len(items), start.shape, torch.int64, workers=workers)
+    parts = list(torch.split(torch.arange(len(items)), _READ_AT_ONCE))
+    return torch.cat(list(column.batches(parts)))
+
+
+def _agrees(column: Tensor, items: Items) -> bool:
+    """Say whether a column of labels is that of the items, judging by a few all over it."""
+    rows = set(torch.linspace(0, len(items) - 1, min(_COMPARED, len(items))).long().tolist())
+    return all(torch.equal(column[row], to_numbers(read_item(items, row)[1])) for row in rows)
+
+
+def to_numbers(label: Given) -> Tensor:
+    """Return a label, or a row of labels, as int64.
+
+    Raises:
+        DataError: If it is not made of whole numbers.
+    """
+    numbers = _as_whole(label)
+    if numbers is None:
+        raise DataError(f"a label is {label!r}, not a whole number or a row of them")
+    return numbers
+
+
+class _LabelReader:
+    draws = 0
+
+    def __init__(self, items: Items) -> None:
+        self._items = items
+
+    def __call__(self, row: int, draw: Tensor | None) -> Tensor:  # noqa: ARG002 - never augmented
+        return to_numbers(read_item(self._items, row)[1])
+
+
+def _find_column(items: Items) -> Tensor | None:
+    if isinstance(items, Subset):
+        whole = _find_column(items.dataset)
+        return None if whole is None else whole[torch.as_tensor(items.indices, dtype=torch.long)]
+    if isinstance(items, ConcatDataset):
+        parts = [part for part in map(_find_column, items.datasets) if part is not None]
+        return torch.cat(parts) if len(parts) == len(items.datasets) else None
+    if isinstance(items, TensorDataset):
+        return _as_whole(items.tensors[1]) if len(items.tensors) > 1 else None
+    column = next((getattr(items, n) for n in _COLUMNS if hasattr(items, n)), None)
+    change = getattr(items, "target_transform", None)
+    if column is not None and change is not None:
+        column = [change(label) for label in column]
+    return None if column is None else _as_whole(column)
+
+
+def _as_whole(labels: Given) -> Tensor | None:
+    """Return labels as int64; None if they are something else."""
+    if isinstance(labels, (list, tuple)) and labels and isinstance(labels[0], Tensor):
+        labels = torch.stack(list(labels))
+    if not isinstance(labels, Tensor):
+        try:
+            array = np.asarray(labels)
+        except ValueError:  # rows of several lengths
+            return None
+        if array.dtype.kind not in "iub":
+            return None
+        return torch.from_numpy(array.astype(np.int64))
+    whole = not labels.is_floating_point() and not labels.is_complex()
+    return labels.detach().to("cpu", torch.int64) if whole else None
+
+
+class NamedRows:
+    """The items (image, label) of a data set whose items are dicts.
+
+    Args:
+        rows: The data set.
+        image: The column of images.
+        label: The column of labels: numbers, names, lists of either, or label maps.
+
+    Attributes:
+        targets: The labels as numbers [N] or [N, K], once they are numbered.
+
+    Raises:
+        InputError: If the data set has no length, or no such columns.
+    """
+
+    def __init__(self, rows: Rows, image: str, label: str) -> None:
+        if not hasattr(rows, "__len__") or not hasattr(rows, "__getitem__"):
+            raise InputError(
+                f"a data set of type {type(rows).__name__} has no length and rows: load it with "
+                "streaming=False"
+            )
+        names = getattr(rows, "column_names", None) or getattr(rows, "features", None) or ()
+        for column in (image, label):
+            if names and column not in names:
+                raise UnknownNameError("column", column, list(names))
+        self._rows = rows
+        self._image = image
+        self._label = label
+        self.targets: npt.NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, row: int) -> tuple[Any, Any]:
+        """Read one row."""
+        item = self._rows[row]
+        label = item[self._label] if self.targets is None else self.targets[row]
+        return item[self._image], label
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The classes' names, where the data set says them."""
+        feature = (getattr(self._rows, "features", None) or {}).get(self._label)
+        names = getattr(feature, "names", None)
+        if names is None:
+            names = getattr(getattr(feature, "feature", None), "names", None)
+        return None if names is None else tuple(str(name) for name in names)
+
+    def column(self) -> list[Any]:
+        """Return the column of labels, no image decoded."""
+        return list(self._rows[self._label])
+
+
+def number_labels(column: Sequence[Any], classes: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return labels as numbers [N], or, of lists of labels, which classes are there [N, K].
+
+    Args:
+        column: Numbers or names of classes, or lists of them.
+        classes: The classes' names [K].
+
+    Raises:
+        DataError: If a label is no class.
+    """
+    numbers = {name: number for number, name in enumerate(classes)}
+
+    def find(label: object) -> int:
+        number = numbers.get(label, -1) if isinstance(label, str) else label
+        if not isinstance(number, (int, np.integer)) or not 0 <= number < len(classes):
+            raise DataError(f"label {label!r} is none of the {len(classes)} classes")
+        return int(number)
+
+    if not _has_lists(column):
+        return np.array([find(label) for label in column], dtype=np.int64)
+    present = np.zeros((len(column), len(classes)), dtype=np.int64)
+    for row, labels in enumerate(column):
+        present[row, [find(label) for label in labels]] = 1
+    return present
+
+
+def name_classes(column: Sequence[Any]) -> tuple[str, ...]:
+    """Return the classes of a column of labels: the names in it, or numbers up to the largest."""
+    found = {label for labels in column for label in labels} if _has_lists(column) else set(column)
+    if any(isinstance(label, str) for label in found):
+        return tuple(sorted(label for label in found if isinstance(label, str)))
+    whole = [int(label) for label in found if isinstance(label, (int, np.integer))]
+    return tuple(str(number) for number in range(max(whole, default=-1) + 1))
+
+
+def _has_lists(column: Sequence[Any]) -> bool:
+    return bool(column) and isinstance(column[0], (list, tuple, np.ndarray))

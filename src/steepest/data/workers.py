@@ -23,7 +23,7 @@ from torch import Tensor
 
 from steepest.core.own_code import own_code_importable
 from steepest.core.processes import main_can_be_imported, main_hidden
-from steepest.data.parcel import Parcel, pack, share
+from steepest.data.shared_arrays import Parcel, pack, share
 from steepest.errors import DataError, SteepestError, first_line
 
 Read = Callable[[int, Tensor | None], Tensor]

@@ -15,8 +15,8 @@ from steepest.core.memory import measured
 from steepest.core.progress import Progress, SilentProgress
 from steepest.core.seeds import SampleId, derive
 from steepest.data import Images, ImageSet
+from steepest.data.alterations import take
 from steepest.data.identity import identify
-from steepest.data.limit import take
 from steepest.data.sealed import Labels, readings_recorded
 from steepest.data.streamed import Streamed
 from steepest.errors import InputError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from steepest.core.tables import from_table
 from steepest.data import ImageSet, load
-from steepest.data.long_tail import long_tailed
-from steepest.data.noisy_labels import with_wrong_labels
+from steepest.data.alterations import long_tailed, with_wrong_labels
 from steepest.errors import ConfigError
 from steepest.experiment.config import Config
 from steepest.tasks.base import TASKS, Task

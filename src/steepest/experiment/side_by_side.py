@@ -19,7 +19,7 @@ from torch import nn
 from steepest.core.devices import usable_cores
 from steepest.core.memory import Measurement, free_bytes, measured
 from steepest.core.progress import Progress, Step
-from steepest.data.parcel import can_be_sent
+from steepest.data.shared_arrays import can_be_sent
 from steepest.errors import InputError, SlowPathWarning
 from steepest.experiment.record import Cost
 from steepest.experiment.training_worker import Trained, TrainingWorker

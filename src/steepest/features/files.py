@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from steepest.core.progress import Step
-from steepest.data.pixels import read_picture
+from steepest.data.image_decoding import read_picture
 from steepest.errors import DataError
 from steepest.features.file_notes import FileNotes, Note, Stamp
 from steepest.features.passing import Pass, Read, usual_batch_size

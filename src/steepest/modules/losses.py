@@ -35,6 +35,12 @@ T = TypeVar("T")
 
 TrainingLoss = Callable[[Tensor, Tensor], Tensor]
 """Maps logits [N, C, ...] and targets [N, ...] to the loss of every label [N, ...]."""
+_LOOKED_AT = 3
+"""So many samples are enough for their losses to show that they depend on each other."""
+
+_STEPS = 16
+_FINEST = 1e-6
+"""Of an output, by which a loss may be off in any case."""
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -267,14 +273,6 @@ def mean_over_known(values: Tensor, targets: Tensor) -> Tensor:
 
 def _mean_over_positions(values: Tensor) -> Tensor:
     return values.flatten(1).mean(1) if values.ndim > 1 else values
-
-
-_LOOKED_AT = 3
-"""So many samples are enough for their losses to show that they depend on each other."""
-
-_STEPS = 16
-_FINEST = 1e-6
-"""Of an output, by which a loss may be off in any case."""
 
 
 class OwnLoss:

@@ -23,6 +23,11 @@ _ALWAYS_KNOWN = {"cpu", "cuda"}
 
 Casting = tuple[str, torch.dtype | None]
 """A kind of device, and what ``torch.autocast`` casts to there, if anything."""
+_STEPS = 16
+"""So many roundings one way two computations of the same may differ by."""
+
+_MOST = 0.25
+"""Largest tolerance; numbers further apart differ at any precision."""
 
 
 def check_precision(precision: str) -> None:
@@ -80,13 +85,6 @@ def casting_as(casting: Casting) -> AbstractContextManager[object]:
     if casting_now(torch.device(kind)) == casting:
         return nullcontext()
     return torch.autocast(kind, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
-
-
-_STEPS = 16
-"""So many roundings one way two computations of the same may differ by."""
-
-_MOST = 0.25
-"""Largest tolerance; numbers further apart differ at any precision."""
 
 
 def coarseness_of(tensors: Iterable[Tensor]) -> float:

@@ -15,6 +15,12 @@ from steepest.errors import ModelError, first_line
 from steepest.modules.batches import tensors_in
 
 _TABLES = (nn.Embedding, nn.EmbeddingBag)
+_CONTAINERS = (dict, list, set)
+_SET = frozenset({"_buffers", "_modules", "_parameters"})
+"""Attributes that every module has and that a forward pass may change."""
+
+_OWN = frozenset(vars(nn.Module())) - _SET
+"""Attributes that every module has and that no forward pass changes."""
 
 
 @contextmanager
@@ -134,14 +140,6 @@ def plain_attention() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fused)
-
-
-_CONTAINERS = (dict, list, set)
-_SET = frozenset({"_buffers", "_modules", "_parameters"})
-"""Attributes that every module has and that a forward pass may change."""
-
-_OWN = frozenset(vars(nn.Module())) - _SET
-"""Attributes that every module has and that no forward pass changes."""
 
 
 @contextmanager

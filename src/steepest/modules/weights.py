@@ -19,6 +19,12 @@ from steepest.modules.lazy import check_made
 _NAMED = 3
 _COUNTER = ".num_batches_tracked"
 """Ends the names of counters that old files lack."""
+WEIGHT_SUFFIXES = (".safetensors", ".pt", ".pth", ".pth.tar", ".ckpt")
+"""Suffixes of weight files, in lower case."""
+
+_NESTED = ("state_dict", "model_state_dict", "model", "net")
+_WRAPPERS = ("module.", "model.", "_orig_mod.")
+"""Prefixes that wrappers such as DataParallel add to parameter names."""
 
 
 @dataclass(frozen=True)
@@ -213,14 +219,6 @@ def _check_kinds(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], path
 def _list_some(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-WEIGHT_SUFFIXES = (".safetensors", ".pt", ".pth", ".pth.tar", ".ckpt")
-"""Suffixes of weight files, in lower case."""
-
-_NESTED = ("state_dict", "model_state_dict", "model", "net")
-_WRAPPERS = ("module.", "model.", "_orig_mod.")
-"""Prefixes that wrappers such as DataParallel add to parameter names."""
 
 
 def read_state(path: Path) -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steepest.core.seeds import SampleId, derive, random_subset
-from steepest.data.limit import take
+from steepest.data.alterations import take
 from steepest.influence import ImageExamples
 from steepest.paper.found import FinishedRun
 from steepest.paper.workspace import Workspace

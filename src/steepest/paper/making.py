@@ -10,9 +10,8 @@ from pathlib import Path
 
 from steepest.core.files import expand_home
 from steepest.data.base import DATASETS, data_root
-from steepest.data.catalogue import CATALOGUE
-from steepest.data.completeness import describe_first_step
-from steepest.data.holding import Source, find_full_layout
+from steepest.data.catalogue import Source, catalogue, find_full_layout
+from steepest.data.copy_checks import describe_first_step
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.compare import run_missing
 from steepest.experiment.comparing import Comparing
@@ -88,7 +87,7 @@ def _absent_weights(config: Config) -> str:
 
 def _absent_data(config: Config) -> str:
     name = config.data.name
-    holding = next((known for known in CATALOGUE if known.name == name), None)
+    holding = next((known for known in catalogue() if known.name == name), None)
     if holding is None or holding.source in (Source.BUILT_IN, Source.SIMULATED):
         return ""
     root = data_root()

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from steepest.core.seeds import derive
-from steepest.data.limit import take
+from steepest.data.alterations import take
 from steepest.experiment.config import ModelPart
 from steepest.experiment.start import fresh_model
 from steepest.training import Checkpoint, evaluate, fit

@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 
-from steepest.data import large_images
+from steepest.data import image_decoding
 from steepest.data.file_table import list_files
 from steepest.data.folder import ImageFolder
+from steepest.data.image_decoding import MOST_JPEG_PIXELS
 from steepest.data.image_view import ViewReader
-from steepest.data.large_images import MOST_JPEG_PIXELS
 from steepest.errors import DataError, SkippedFilesWarning
 from steepest.labelling.label_studio.pictures import Gallery
 from steepest.labelling.project import decoding
@@ -37,7 +37,7 @@ READERS = {
 @pytest.fixture(autouse=True)
 def low_limits(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    monkeypatch.setattr(large_images, "MOST_JPEG_PIXELS", 40_000)
+    monkeypatch.setattr(image_decoding, "MOST_JPEG_PIXELS", 40_000)
     monkeypatch.setattr(decoding, "_LARGE", 1000)
 
 

@@ -16,8 +16,7 @@ from steepest.data.cryoet.mrc import read_mrc_folder
 from steepest.data.cryoet.procedural import procedural_templates
 from steepest.data.cryoet.settings import Settings
 from steepest.data.cryoet.simulator import Simulator
-from steepest.data.cryoet.template_archive import read_template_archive, write_template_archive
-from steepest.data.cryoet.templates import Templates
+from steepest.data.cryoet.templates import Templates, read_template_archive, write_template_archive
 
 __all__ = [
     "Settings",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steepest.data.cryoet.resample import resample
+from steepest.data.cryoet.density import resample
 from steepest.data.cryoet.templates import BOX_VOXEL_ANGSTROM, BOX_VOXELS, Templates
 from steepest.errors import DataError, InputError, first_line
 

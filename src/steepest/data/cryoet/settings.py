@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from steepest.errors import InputError, UnknownNameError
 
 SNR_MODES = ("tilt", "white", "aitom")
-"""Stage at which the signal-to-noise ratio is measured; see ``steepest.data.cryoet.snr``."""
+"""Stage at which the signal-to-noise ratio is measured; see ``steepest.data.cryoet.noise``."""
 
 AITOM_LOW_PASS_ANGSTROM = 40.0
 

@@ -10,12 +10,16 @@ import torch
 from torch import Tensor
 
 from steepest.core.seeds import derive
-from steepest.data.cryoet.noise import white_spectrum
-from steepest.data.cryoet.ordered_sum import ordered_sum
+from steepest.data.cryoet.density import resample
+from steepest.data.cryoet.noise import (
+    FOLLOW_TRANSFER,
+    NoiseMaps,
+    noise_maps,
+    ordered_sum,
+    white_spectrum,
+)
 from steepest.data.cryoet.poses import Poses, draw_poses
-from steepest.data.cryoet.resample import resample
 from steepest.data.cryoet.settings import Settings
-from steepest.data.cryoet.snr import FOLLOW_TRANSFER, NoiseMaps, noise_maps
 from steepest.data.cryoet.spectrum import band, contrast_transfer
 from steepest.data.cryoet.templates import Templates
 from steepest.errors import InputError

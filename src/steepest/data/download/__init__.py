@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from steepest.core.web import Patience
-from steepest.data.download.checksum import compute_md5
-from steepest.data.download.effort import Effort
 from steepest.data.download.fetch import Wanted, fetch
+from steepest.data.download.files import Effort, compute_md5
 from steepest.data.download.obtain import Obtained, obtain
 from steepest.data.download.unpack import unpack
 

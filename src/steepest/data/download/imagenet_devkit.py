@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from steepest.data.download.archive import open_archive
+from steepest.data.download.unpack import open_archive
 from steepest.errors import DataError
 
 _TRUTH = "data/ILSVRC2012_validation_ground_truth.txt"

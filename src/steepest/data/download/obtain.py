@@ -1,25 +1,25 @@
-"""Get a data set of the catalogue into the data folder, from its publisher or from a disk."""
+"""Obtaining a data set of the catalogue: from its publisher, or from files on this machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from steepest.core.files import SCRATCH_PREFIX
+from steepest.core.files import SCRATCH_PREFIX, expand_home
 from steepest.core.lock import FileLock, InUseError
 from steepest.core.web import check_url
 from steepest.data.base import load
-from steepest.data.download.bring_in import bring_in
-from steepest.data.download.effort import Effort
+from steepest.data.catalogue import Holding, Layout, OfficialFile, find_full_layout
 from steepest.data.download.fetch import Wanted, fetch
-from steepest.data.download.official import (
-    explain_by_hand,
-    find_fault,
-    place_of,
-    remove_file,
-    unpack_official,
+from steepest.data.download.files import (
+    Effort,
+    compute_md5,
+    explain_write_error,
+    format_bytes,
+    place,
 )
-from steepest.data.holding import Holding, OfficialFile, find_full_layout
+from steepest.data.download.imagenet_devkit import read_validation_folders
+from steepest.data.download.unpack import check_archive, unpack
 from steepest.errors import DataError, InputError, RunFolderError
 
 
@@ -170,3 +170,161 @@ def _download_file(file: OfficialFile, address: str, root: Path, effort: Effort)
         unpack_official(file, path, root, effort)
         # Its reader reads what was taken out, so the archive would only fill the disk.
         remove_file(path)
+
+
+def find_fault(file: OfficialFile, path: Path, effort: Effort) -> str:
+    """Return what is wrong with a copy of an official file; nothing if it is whole.
+
+    Raises:
+        DataError: If it cannot be read.
+    """
+    size_bytes = path.stat().st_size
+    if file.size_bytes is not None and size_bytes != file.size_bytes:
+        return f"{size_bytes} bytes instead of {file.size_bytes}"
+    if file.md5 is not None:
+        md5 = compute_md5(path, effort.progress)
+        return "" if md5 == file.md5 else f"its MD5 sum is {md5} instead of {file.md5}"
+    try:
+        if file.unpacking is not None:
+            check_archive(path, file.unpacking.inner)
+    except DataError as error:
+        return str(error).removeprefix(f"{path}: ")
+    return ""
+
+
+def place_of(file: OfficialFile, root: Path) -> Path:
+    """Return what a file becomes in the data folder: itself, or the folder taken out of it."""
+    return root / (file.name if file.unpacking is None else file.unpacking.target)
+
+
+def unpack_official(file: OfficialFile, archive: Path, root: Path, effort: Effort) -> None:
+    """Take out of an archive what its data set needs, if that is not there yet.
+
+    Raises:
+        DataError: If it is damaged, or the disk is full.
+    """
+    wanted = file.unpacking
+    if wanted is None or place_of(file, root).is_dir():
+        return
+    folders = None
+    if wanted.sorted_by:
+        if not (root / wanted.sorted_by).is_file():
+            raise DataError(
+                f"{archive}: {wanted.sorted_by} is needed to sort it; get that first, or give a "
+                "folder that holds both"
+            )
+        folders = read_validation_folders(root / wanted.sorted_by)
+    unpack(
+        archive,
+        place_of(file, root),
+        folder=wanted.folder,
+        inner=wanted.inner,
+        nested=wanted.nested,
+        folders=folders,
+        progress=effort.progress,
+    )
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file that is not needed any more.
+
+    Raises:
+        DataError: If that is not possible.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise explain_write_error(path, error) from error
+
+
+def explain_by_hand(holding: Holding) -> str:
+    """Return what to fetch where, for a data set that nobody gets without an account."""
+    wanted = []
+    for file in holding.files:
+        known = [] if file.size_bytes is None else [format_bytes(file.size_bytes)]
+        known += [] if file.md5 is None else [f"MD5 {file.md5}"]
+        wanted.append(file.name + (f" ({', '.join(known)})" if known else ""))
+    return (
+        f"{holding.name} must be fetched by hand, because {holding.site} asks for an account: "
+        f"sign in there, download {' and '.join(wanted)} into one folder, and run: "
+        f"steepest data get {holding.name} --from FOLDER"
+    )
+
+
+def bring_in(holding: Holding, source: Path, root: Path, effort: Effort) -> None:
+    """Check a file or folder, then link, copy or unpack it into the data folder.
+
+    Args:
+        holding: The data set.
+        source: An official file, a folder that holds some, or a copy that its reader can read.
+        root: The data folder.
+        effort: How the work is shown.
+
+    Raises:
+        DataError: If it is not the data set, is damaged, or the disk is full.
+    """
+    try:
+        source = expand_home(source).resolve()
+    except (OSError, RuntimeError) as error:
+        raise DataError(
+            f"{source}: a link that leads nowhere; give the files themselves"
+        ) from error
+    if source.is_file():
+        _bring_in_file(_recognise(holding, source), source, root, effort)
+    elif source.is_dir():
+        _bring_in_folder(holding, source, root, effort)
+    else:
+        raise DataError(f"{source}: no such file or folder; give what was downloaded")
+
+
+def _bring_in_folder(holding: Holding, source: Path, root: Path, effort: Effort) -> None:
+    found = [file for file in holding.files if (source / file.name).is_file()]
+    copy = _find_copy(holding, source)
+    if copy is not None:
+        base, layout = copy
+        load(holding.name, base, dict(layout.options))
+        for path in layout.paths:
+            if not (root / path).exists():
+                place(base / path, root / path, effort.progress)
+    elif found:
+        for file in found:
+            _bring_in_file(file, source / file.name, root, effort)
+    else:
+        looked = [" and ".join(layout.paths) for layout in holding.layouts]
+        names = " or ".join(dict.fromkeys([*looked, *(file.name for file in holding.files)]))
+        raise DataError(f"{source}: holds nothing of {holding.name}; looked for {names}")
+
+
+def _find_copy(holding: Holding, source: Path) -> tuple[Path, Layout] | None:
+    """Return the folder and the paths of a copy that is not just official files.
+
+    The source may be the folder that holds the copy, or a folder of the copy itself.
+    """
+    files = {file.name for file in holding.files}
+    for base in (source, *source.parents):
+        for layout in holding.layouts:
+            meant = base == source or source in [base / path for path in layout.paths]
+            if meant and layout.is_in(base) and not set(layout.paths) <= files:
+                return base, layout
+    return None
+
+
+def _recognise(holding: Holding, source: Path) -> OfficialFile:
+    """Return which official file this is: by its name, or else by its size."""
+    size_bytes = source.stat().st_size
+    named = [file for file in holding.files if file.name == source.name]
+    sized = [file for file in holding.files if file.size_bytes == size_bytes]
+    if named or sized or len(holding.files) == 1:
+        return (named + sized + list(holding.files))[0]
+    names = " and ".join(file.name for file in holding.files)
+    raise DataError(f"{source}: not a file of {holding.name}, which consists of {names}")
+
+
+def _bring_in_file(file: OfficialFile, source: Path, root: Path, effort: Effort) -> None:
+    fault = find_fault(file, source, effort)
+    if fault:
+        raise DataError(f"{source}: {fault}, so it is not the official {file.name}; get it again")
+    if file.unpacking is not None:
+        unpack_official(file, source, root, effort)
+    elif source != place_of(file, root).resolve():
+        place(source, place_of(file, root), effort.progress)

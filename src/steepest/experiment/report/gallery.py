@@ -10,10 +10,9 @@ import torch
 from steepest.core.journal import Entry
 from steepest.core.seeds import SampleId
 from steepest.core.wording import counted
+from steepest.data.alterations import long_tailed, with_wrong_labels
 from steepest.data.base import ImageSet
 from steepest.data.identity import comparable, identify
-from steepest.data.long_tail import long_tailed
-from steepest.data.noisy_labels import with_wrong_labels
 from steepest.errors import SteepestError
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.report.markup import Safe, element, paragraph, section

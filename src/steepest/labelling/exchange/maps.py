@@ -12,7 +12,7 @@ import numpy as np
 
 from steepest.core.files import write_atomically
 from steepest.core.seeds import SampleId
-from steepest.data.formats import IMAGE_FORMATS
+from steepest.data.image_decoding import IMAGE_FORMATS
 from steepest.errors import DataError, InputError, first_line
 from steepest.labelling.exchange.answer import Map
 from steepest.pool.values import Label

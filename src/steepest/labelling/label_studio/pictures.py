@@ -14,9 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.core.seeds import SampleId
-from steepest.data.large_images import open_image
-from steepest.data.pixels import ORIENTATION, explain_damage, to_eight_bits
-from steepest.data.quiet import QUIET
+from steepest.data.image_decoding import (
+    ORIENTATION,
+    QUIET,
+    explain_damage,
+    open_image,
+    to_eight_bits,
+)
 from steepest.errors import DataError, InputError
 from steepest.labelling.exchange.array_identity import ArrayIdentity, identify_array
 

@@ -13,9 +13,13 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steepest.data.large_images import LONGEST_SIDE, open_image
-from steepest.data.pixels import explain_damage, to_eight_bits
-from steepest.data.quiet import QUIET
+from steepest.data.image_decoding import (
+    LONGEST_SIDE,
+    QUIET,
+    explain_damage,
+    open_image,
+    to_eight_bits,
+)
 from steepest.errors import DataError
 from steepest.labelling.project.transient_errors import explain_transient
 

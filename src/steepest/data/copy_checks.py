@@ -1,4 +1,4 @@
-"""Is a copy of a data set whole? The checks that readers share, and the words on what to do."""
+"""Checks on a copy of a data set that readers share, and the remedies in their messages."""
 
 from __future__ import annotations
 
