@@ -18,10 +18,10 @@ from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Classification
 from steepest.tasks.segmentation import Segmentation
 from steepest.training import Checkpoint, Recipe, fit
-from steepest.training.compiled_step import CompiledStep
-from steepest.training.kernels import formulas
-from steepest.training.scope import own_randomness
-from steepest.training.step import RecordedStep, Step
+from steepest.training.fast.compiled_step import CompiledStep
+from steepest.training.fast.kernels import formulas
+from steepest.training.fast.step import RecordedStep, Step
+from steepest.training.torch_settings import own_randomness
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")
@@ -134,7 +134,7 @@ def test_the_last_batches_are_recorded_too():
 
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_our_descent_is_that_of_torch(nesterov, monkeypatch):
-    from steepest.training.update import ParameterUpdate
+    from steepest.training.fast.update import ParameterUpdate
 
     def make(model):
         lr = torch.tensor(0.01, device=GPU)

@@ -18,8 +18,8 @@ from steepest.influence import (
     summed_gradient,
     vectors,
 )
-from steepest.influence.blocks import find_blocks, recording
-from steepest.influence.drawn_labels import draw_labels
+from steepest.influence.ekfac import draw_labels
+from steepest.influence.layer_factors import find_blocks, recording
 
 QUIET = {"progress": False}
 

@@ -29,7 +29,7 @@ from steepest.influence import (
     summed_gradient,
     vectors,
 )
-from steepest.influence.losses import loss_function
+from steepest.influence.objective import loss_function
 
 QUIET = {"progress": False}
 

@@ -29,7 +29,7 @@ from steepest.influence import (
     summed_gradient,
     vectors,
 )
-from steepest.influence.drawn_labels import draw_labels
+from steepest.influence.ekfac import draw_labels
 from steepest.tasks import MultiLabel
 
 QUIET = {"progress": False}

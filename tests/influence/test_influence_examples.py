@@ -7,8 +7,8 @@ from influence_nets import draw, labels
 from steepest.data.streamed import Streamed
 from steepest.errors import InputError, NonFiniteError, UnknownNameError
 from steepest.influence import Examples, ImageExamples
-from steepest.influence.drawn_labels import draw_labels
-from steepest.influence.losses import loss_function
+from steepest.influence.ekfac import draw_labels
+from steepest.influence.objective import loss_function
 from steepest.tasks import Classification, MultiLabel, Segmentation
 
 

@@ -107,6 +107,6 @@ def test_a_damping_without_an_inverse_is_refused(scene):
 
 def test_a_basis_that_memory_cannot_hold_is_refused(scene, monkeypatch):
     curvature, v = scene
-    monkeypatch.setattr("steepest.influence.basis.free_bytes", lambda _: 1000)
+    monkeypatch.setattr("steepest.influence.krylov.free_bytes", lambda _: 1000)
     with pytest.raises(InputError, match=r"3 vectors of 51 entries do not fit .* fewer iterations"):
         span_krylov(curvature, v, [0.1], most_iterations=3, **QUIET)

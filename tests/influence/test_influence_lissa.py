@@ -13,7 +13,7 @@ from steepest.influence import (
     summed_gradient,
     vectors,
 )
-from steepest.influence.power import largest_eigenvalue
+from steepest.influence.lissa import largest_eigenvalue
 from steepest.influence.solution import relative_residual
 
 QUIET = {"progress": False}

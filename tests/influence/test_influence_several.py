@@ -24,7 +24,7 @@ from steepest.influence import (
     solve_cg,
     summed_gradient,
 )
-from steepest.influence import several as module
+from steepest.influence import effects as module
 
 QUIET = {"progress": False}
 

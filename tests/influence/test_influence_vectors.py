@@ -7,7 +7,7 @@ from torch import nn
 
 from steepest.errors import InputError, ModelError, NonFiniteError
 from steepest.influence import vectors
-from steepest.influence.parameters import choose_parameters
+from steepest.influence.vectors import choose_parameters
 
 A = {"w": torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "b": torch.tensor([5.0, 6.0])}
 B = {"w": torch.ones(2, 2), "b": torch.tensor([2.0, -1.0])}

@@ -10,10 +10,9 @@ from steepest.core.seeds import derive
 from steepest.errors import InputError, UnknownNameError
 from steepest.gradnorm.reference import reference_norms
 from steepest.models import build
-from steepest.models.base import MODELS
+from steepest.models.base import MODELS, draw_convolutions
 from steepest.models.drn_d_22 import DrnD22
-from steepest.models.initial import draw_convolutions
-from steepest.models.resnet3d_18 import ResNet3d18
+from steepest.models.resnet import ResNet3d18
 from steepest.models.vit_s16 import VisionTransformer
 
 

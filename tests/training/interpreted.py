@@ -19,7 +19,7 @@ def normed_backward(*args):
 @contextmanager
 def many_parts():
     """Let few rows be shared out among as many programs as on a GPU only many rows are."""
-    from steepest.training.kernels import tiles
+    from steepest.training.fast.kernels import tiles
 
     before = tiles.CHOICES
     summing = tiles.Summing(8, 64, 4, 2, 256)
@@ -32,7 +32,7 @@ def many_parts():
 
 def normed_in_many_parts(x, *args):
     """Return what ``normed`` does, and in how many parts the sums were made."""
-    from steepest.training.kernels import tiles
+    from steepest.training.fast.kernels import tiles
 
     with many_parts():
         sums = tiles.sums_for(*x.shape, tiles.choice_for(len(x)).moments)
@@ -53,7 +53,7 @@ def few_channels_weight(*args):
 
 
 def descend(parameters, momenta, gradients, copies, lr, momentum, weight_decay, nesterov):
-    from steepest.training.kernels.sgd import Addresses, Update
+    from steepest.training.fast.kernels.sgd import Addresses, Update
 
     table = Addresses(parameters, momenta, copies)
     table.look_at(gradients)
@@ -65,9 +65,9 @@ def descend(parameters, momenta, gradients, copies, lr, momentum, weight_decay, 
 def train_small_net(steps, compiled):
     """Return the state of a small net after some steps, by fused kernels or plainly."""
     from steepest.tasks import Classification
-    from steepest.training.compiled_step import Program
-    from steepest.training.step import Step
-    from steepest.training.trace import trace_step
+    from steepest.training.fast.compiled_step import Program
+    from steepest.training.fast.step import Step
+    from steepest.training.fast.trace import trace_step
 
     model = copy.deepcopy(SmallNet()).to(memory_format=torch.channels_last).train()
     optimizer = torch.optim.SGD(
@@ -117,6 +117,6 @@ def small_batch():
 
 
 def find(name):
-    from steepest.training import kernels  # noqa: F401 - registers the operators
+    from steepest.training.fast import kernels  # noqa: F401 - registers the operators
 
     return globals()[name]

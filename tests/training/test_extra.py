@@ -13,7 +13,7 @@ from steepest.modules.fingerprint import fingerprint
 from steepest.strategies.networks.loss_head import make_loss_head
 from steepest.tasks import Classification
 from steepest.training import Checkpoint, Recipe, fit
-from steepest.training.extra import Extra
+from steepest.training.auxiliary_head import Extra
 
 CPU = torch.device("cpu")
 QUICK = Recipe(epochs=3, batch_size=8, lr=0.05, schedule="constant")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from steepest.training.sharing import shared_gpu
+from steepest.training.gpu_sharing import shared_gpu
 
 VARIABLES = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
 

@@ -9,7 +9,7 @@ from torch import nn
 from steepest.errors import SlowPathWarning
 from steepest.tasks import Classification
 from steepest.tasks.segmentation import Segmentation
-from steepest.training.step import Step, form_of, warn_of_slower_steps
+from steepest.training.fast.step import Step, form_of, warn_of_slower_steps
 
 
 def test_a_step_is_one_of_the_optimiser_and_sums_the_losses():

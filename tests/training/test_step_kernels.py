@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from steepest.training.kernels import formulas
+from steepest.training.fast.kernels import formulas
 
 pytest.importorskip("triton")
 

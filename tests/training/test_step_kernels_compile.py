@@ -10,7 +10,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from steepest.training.kernels import few_channels, norm, sgd, shares, tiles
+from steepest.training.fast.kernels import few_channels, norm, sgd, tiles
 
 # On Python 3.13 and later, Triton's own reading of its functions warns.
 pytestmark = pytest.mark.filterwarnings("ignore:AnnAssign.__init__ missing:DeprecationWarning")
@@ -101,7 +101,7 @@ def test_gradients_of_normalising(choice, block):
 
 @pytest.mark.parametrize("moments", [False, True])
 def test_shares_are_read_sixteen_bytes_at_a_time(moments):
-    code = assembly(shares.make_one, 8, set(), are_moments=moments, block_p=512, block_c=8)
+    code = assembly(norm.make_one, 8, set(), are_moments=moments, block_p=512, block_c=8)
     assert "ld.global.v4" in code
 
 

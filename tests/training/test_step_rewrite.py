@@ -10,11 +10,10 @@ from torch import nn
 
 from steepest.models import build
 from steepest.tasks import Classification
-from steepest.training.compiled_step import Program
-from steepest.training.lanes import set_weight_gradients_aside
-from steepest.training.rewrite import simplify
-from steepest.training.step import Step
-from steepest.training.trace import trace_step
+from steepest.training.fast.compiled_step import Program, mark_weight_gradients
+from steepest.training.fast.rewrite import simplify
+from steepest.training.fast.step import Step
+from steepest.training.fast.trace import trace_step
 
 PLAIN = torch.autocast("cpu", enabled=False)
 HALF = torch.autocast("cpu", dtype=torch.float16)
@@ -105,7 +104,7 @@ def test_rewritten_steps_have_the_gradients_of_autograd(name):
     total, gradients, buffers = gradients_of(model, x, y)
     trace = traced(model)
     simplify(trace.graph.graph)
-    set_weight_gradients_aside(trace.graph.graph)
+    mark_weight_gradients(trace.graph.graph)
     trace.graph.graph.lint()
     trace.graph.recompile()
     with torch.no_grad():
@@ -208,7 +207,7 @@ def test_half_precision_is_near_single():
 def test_weight_gradients_run_beside_the_rest_unless_something_changes_in_place():
     graph = traced(net(Block())).graph.graph
     simplify(graph)
-    set_weight_gradients_aside(graph)
+    mark_weight_gradients(graph)
     aside = [node for node in graph.nodes if node.meta.get("aside")]
     backward = [n for n in aside if "convolution_backward" in str(n.target)]
     assert [list(n.args[10]) for n in backward] == [[False, True, False]] * 2
@@ -217,7 +216,7 @@ def test_weight_gradients_run_beside_the_rest_unless_something_changes_in_place(
     with graph.inserting_before(last):
         inputs = next(node for node in graph.nodes if node.op == "placeholder")
         graph.call_function(torch.ops.aten.mul_.Tensor, (inputs, 1.0))
-    set_weight_gradients_aside(graph)
+    mark_weight_gradients(graph)
     assert not any(node.meta.get("aside") for node in graph.nodes)
 
 

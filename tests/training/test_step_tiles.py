@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steepest.training.kernels import tiles
+from steepest.training.fast.kernels import tiles
 
 SIZES = [(2, 1), (70, 10), (2048, 512), (8192, 256), (32768, 128), (70001, 33), (131072, 64)]
 

@@ -13,9 +13,9 @@ from steepest.data import Streamed
 from steepest.models import build
 from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Classification
-from steepest.training import AUGMENTATIONS, Checkpoint, Recipe, fit, identity
+from steepest.training import AUGMENTATIONS, Checkpoint, Recipe, checkpoint, fit
 from steepest.training.batches import LabelledImages
-from steepest.training.identity import identify_training
+from steepest.training.checkpoint import identify_training
 
 COUNT = 20
 RECIPE = Recipe(epochs=4, batch_size=8, lr=0.05, schedule="constant")
@@ -151,9 +151,9 @@ def test_label_maps_on_disk_count_too():
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_each_of_many_images_is_looked_at_in_part(monkeypatch, dtype):
-    monkeypatch.setattr(identity, "_LOOKED_AT_BYTES", COUNT * 16)
+    monkeypatch.setattr(checkpoint, "_LOOKED_AT_BYTES", COUNT * 16)
     images = IMAGES[:COUNT].to(dtype)
-    looked = list(identity._look(images, COUNT * 16))
+    looked = list(checkpoint._look(images, COUNT * 16))
     assert [len(part) for part in looked] == [COUNT]
     assert 1 < looked[0].shape[1] <= 16 // images.element_size()
     for row in range(COUNT):
@@ -167,7 +167,7 @@ def test_images_that_differ_in_one_column_are_told_apart_in_large_sets():
     images = torch.zeros(COUNT, 1, 8, 8, dtype=torch.uint8)
     other = images.clone()
     other[:, :, :, 3] = 200
-    looked = [torch.cat(list(identity._look(each, COUNT * 8))) for each in (images, other)]
+    looked = [torch.cat(list(checkpoint._look(each, COUNT * 8))) for each in (images, other)]
     assert not torch.equal(*looked)
 
 

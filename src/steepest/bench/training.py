@@ -19,8 +19,8 @@ from steepest.bench.training_result import TrainingMeasurement, TrainingResult
 from steepest.bench.training_runs import measure_runs
 from steepest.core.progress import Progress
 from steepest.errors import InputError
-from steepest.training.scope import own_randomness
-from steepest.training.sharing import shared_gpu
+from steepest.training.gpu_sharing import shared_gpu
+from steepest.training.torch_settings import own_randomness
 
 LOADER = "loader"
 _WARM_UP = 8

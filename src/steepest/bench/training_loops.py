@@ -17,8 +17,8 @@ from steepest.models import build
 from steepest.tasks import Classification
 from steepest.training.augment import AUGMENTATIONS
 from steepest.training.batches import LabelledImages
-from steepest.training.compiled_step import CompiledStep
-from steepest.training.step import RecordedStep, Step
+from steepest.training.fast.compiled_step import CompiledStep
+from steepest.training.fast.step import RecordedStep, Step
 
 CLASSES = 10
 MEAN, STD = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)

@@ -17,7 +17,7 @@ import torch
 from steepest.bench.clock import choose_clock
 from steepest.bench.notes import last_line
 from steepest.bench.training_loops import Workload, our_loop
-from steepest.training.scope import own_randomness
+from steepest.training.torch_settings import own_randomness
 
 _WARM_UP = 8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from steepest.models.resnet3d_18 import ResNet3d18
+from steepest.models.resnet import ResNet3d18
 
 
 def resnet3d_18_s1(classes: int, channels: int) -> nn.Module:

@@ -34,7 +34,7 @@ from steepest.experiment.parts import load_data
 from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.variants import Variant
 from steepest.strategies import create
-from steepest.training.sharing import shared_gpu
+from steepest.training.gpu_sharing import shared_gpu
 
 _POLL_SECONDS = 0.5
 _TRACE = "error.txt"

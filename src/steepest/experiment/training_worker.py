@@ -21,7 +21,7 @@ from steepest.core.processes import end_with_parent, main_hidden
 from steepest.data.workers import interrupts_ignored
 from steepest.errors import SteepestError, in_one_line
 from steepest.training import FitResult, fit
-from steepest.training.rounding import take_over_rounding
+from steepest.training.torch_settings import take_over_rounding
 
 _PATIENCE_SECONDS = 5.0
 """Seconds to wait for a process to end before it is killed."""

@@ -1,23 +1,23 @@
 """Influence functions: curvature products, inverse products, and the paper's bound terms."""
 
-from steepest.influence.arnoldi import Eigenbasis, fit_arnoldi, solve_arnoldi
 from steepest.influence.bounds import BoundTerms, bound_terms, check_bounds
 from steepest.influence.cg import solve_cg
-from steepest.influence.curvature import Curvature
+from steepest.influence.curvature import Curvature, gauss_newton, hessian
 from steepest.influence.dense import dense_matrix, solve_dense
-from steepest.influence.effects import Influences, influence_on_test
-from steepest.influence.ekfac import EKFAC
-from steepest.influence.examples import Examples, ImageExamples, Source
-from steepest.influence.fit_ekfac import fit_ekfac
-from steepest.influence.gauss_newton import gauss_newton
-from steepest.influence.hessian import hessian
-from steepest.influence.hold_out import hold_out
-from steepest.influence.krylov import KrylovSpace, span_krylov
+from steepest.influence.effects import Influences, influence_on_test, influences_on_test
+from steepest.influence.ekfac import EKFAC, fit_ekfac
+from steepest.influence.examples import Examples, ImageExamples, Source, hold_out
+from steepest.influence.krylov import (
+    Eigenbasis,
+    KrylovSpace,
+    fit_arnoldi,
+    solve_arnoldi,
+    span_krylov,
+)
 from steepest.influence.last_layer import last_layer_parameters, solve_last_layer
 from steepest.influence.leave_one_out import LeaveOneOut, leave_one_out
 from steepest.influence.lissa import solve_lissa
 from steepest.influence.objective import Objective, summed_gradient
-from steepest.influence.several import influences_on_test
 from steepest.influence.solution import Solution
 from steepest.influence.vectors import Vector
 

@@ -13,9 +13,8 @@ from steepest.errors import VerificationError
 from steepest.gradnorm.norms import GradientNorms, SampleNorm, check_norm
 from steepest.influence.effects import influence_on_test
 from steepest.influence.examples import Source
-from steepest.influence.losses import SampleLoss, loss_function
-from steepest.influence.measuring import BATCH_SIZE, plain
-from steepest.influence.objective import Objective
+from steepest.influence.functional_model import BATCH_SIZE, plain
+from steepest.influence.objective import Objective, SampleLoss, loss_function
 from steepest.influence.solution import Solution
 from steepest.influence.vectors import Vector, norm
 from steepest.modules import batches

@@ -1,4 +1,4 @@
-"""Fixed sets of examples, read in batches as often as needed, always in the same order."""
+"""Fixed sets of examples, split or whole, read in batches and always in the same order."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from steepest.core.seeds import SampleId, keyed_uniform
 from steepest.data.base import Images
 from steepest.data.sealed import Labels
 from steepest.data.streamed import Streamed
@@ -114,3 +116,33 @@ def _check_number(count: int, targets: Labels | None) -> None:
         raise InputError("there are no examples: give at least one")
     if targets is not None and len(targets) != count:
         raise InputError(f"{len(targets)} targets for {count} examples: one target each is needed")
+
+
+def hold_out(
+    ids: Sequence[SampleId], *, share: float = 0.2, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Split labelled samples into those to train on and those to hold out.
+
+    A sample's part follows from draws keyed by id: as many as the share says, and at least one on
+    either side, whatever the order.
+
+    Args:
+        ids: The labelled samples [N].
+        share: Of them to hold out.
+        seed: Seeds the draws.
+
+    Returns:
+        Rows to train on and rows held out, each in ascending order.
+
+    Raises:
+        InputError: If there are fewer than two samples, or the share is not between 0 and 1.
+    """
+    if len(ids) < 2 or not 0 < share < 1:
+        raise InputError(
+            f"{len(ids)} labelled samples with a share of {share} to hold out: give at least two, "
+            "and a share between 0 and 1"
+        )
+    count = min(len(ids) - 1, max(1, round(share * len(ids))))
+    order = np.argsort(keyed_uniform(seed, "hold out", ids)[:, 0], kind="stable")
+    held = torch.from_numpy(np.sort(order[:count]))
+    return torch.from_numpy(np.sort(order[count:])), held

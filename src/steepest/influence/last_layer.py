@@ -13,7 +13,7 @@ from steepest.core.progress import Progress, as_progress
 from steepest.errors import InputError, ModelError
 from steepest.influence import vectors
 from steepest.influence.examples import Source
-from steepest.influence.measuring import BATCH_SIZE, measuring, plain
+from steepest.influence.functional_model import BATCH_SIZE, measuring, plain
 from steepest.influence.objective import Objective, check_amount
 from steepest.influence.solution import Solution, StopWatch
 from steepest.influence.vectors import Vector

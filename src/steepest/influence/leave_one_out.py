@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from steepest.core.progress import Progress, as_progress
 from steepest.errors import InputError, ModelError
 from steepest.influence.examples import Source
-from steepest.influence.measuring import measuring, plain
+from steepest.influence.functional_model import measuring, plain
 from steepest.influence.objective import Objective, check_amount
 from steepest.influence.solution import StopWatch
 from steepest.influence.vectors import Vector

@@ -19,7 +19,6 @@ from steepest.errors import InputError
 from steepest.influence import vectors
 from steepest.influence.curvature import Curvature
 from steepest.influence.objective import check_amount, check_count
-from steepest.influence.power import largest_eigenvalue
 from steepest.influence.solution import Solution, StopWatch, join_notes, relative_residual
 from steepest.influence.vectors import Vector
 
@@ -29,6 +28,26 @@ _GROWTH = 1.5
 """Growth of the change, three checks in a row, that random draws alone do not explain."""
 
 _MOST_RESTARTS = 8
+
+
+def largest_eigenvalue(curvature: Curvature, *, iterations: int = 20, seed: int = 0) -> float:
+    """Return an estimate of the eigenvalue of largest magnitude, always from below.
+
+    Args:
+        curvature: Of which matrix.
+        iterations: Products to spend.
+        seed: Seeds the direction to start from.
+    """
+    direction = vectors.draw_normal(curvature.parameters, seed, "power iteration")
+    value = 0.0
+    for _ in range(iterations):
+        direction = vectors.scaled(1 / vectors.norm(direction), direction)
+        product = curvature.product(direction)
+        before, value = value, vectors.norm(product)
+        if value == 0 or abs(value - before) <= 1e-3 * value:
+            break
+        direction = product
+    return value
 
 
 def solve_lissa(

@@ -13,9 +13,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from steepest.models.base import MODELS
+from steepest.models.base import MODELS, draw_convolutions
 from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
-from steepest.models.initial import draw_convolutions
 from steepest.models.resnet import BasicBlock, make_stage
 
 

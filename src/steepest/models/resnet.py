@@ -1,4 +1,4 @@
-"""Residual networks: two blocks, and the body that all their variants share.
+"""Residual networks: ResNet-18 and -50 for photographs, CIFAR and volumes.
 
 State-dict names are torchvision's. A variant is a block, the depth of its four stages and a stem.
 """
@@ -11,7 +11,8 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 from torch import Tensor, nn
 
 from steepest.errors import UnknownNameError
-from steepest.models.dropout import NOWHERE, Rates, make_dropout
+from steepest.models.base import MODELS, draw_convolutions
+from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
 
 Stem = Literal["s1", "s2", "imagenet"]
 """The layers before the stages.
@@ -218,3 +219,147 @@ def _make_shortcut(
         return nn.Identity()
     conv = layers.conv(channels_in, channels_out, 1, stride, bias=False)
     return nn.Sequential(conv, layers.norm(channels_out))
+
+
+class ResNet18(ResNet):
+    """ResNet-18 as used on ImageNet, with torchvision's names and first weights.
+
+    Args:
+        classes: The number of classes.
+        channels: The number of image channels.
+        dropout: How likely activations are dropped, and where.
+    """
+
+    def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
+        super().__init__(
+            BasicBlock, (2, 2, 2, 2), classes, channels, stem="imagenet", dropout=dropout
+        )
+        draw_convolutions(self)
+
+
+@MODELS.register("resnet18")
+def resnet18(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
+    """Make a ResNet-18 for photographs, of 224x224 pixels or so."""
+    return ResNet18(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+
+
+class ResNet50(ResNet):
+    """ResNet-50 as used on ImageNet, with torchvision's names and first weights.
+
+    Args:
+        classes: The number of classes.
+        channels: The number of image channels.
+        dropout: How likely activations are dropped, and where.
+    """
+
+    def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
+        super().__init__(
+            Bottleneck, (3, 4, 6, 3), classes, channels, stem="imagenet", dropout=dropout
+        )
+        draw_convolutions(self)
+
+
+@MODELS.register("resnet50")
+def resnet50(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
+    """Make a ResNet-50 for photographs, of 224x224 pixels or so."""
+    return ResNet50(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+
+
+class CifarResNet18(ResNet):
+    """ResNet-18 as used on CIFAR, with torchvision's names.
+
+    Args:
+        classes: The number of classes.
+        channels: The number of image channels.
+        dropout: How likely activations are dropped, and where.
+    """
+
+    def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
+        super().__init__(BasicBlock, (2, 2, 2, 2), classes, channels, stem="s1", dropout=dropout)
+
+
+@MODELS.register("cifar-resnet18")
+def cifar_resnet18(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
+    """Make a ResNet-18 for small images."""
+    return CifarResNet18(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+
+
+class CifarResNet50(ResNet):
+    """ResNet-50 as used on CIFAR, with torchvision's names.
+
+    Args:
+        classes: The number of classes.
+        channels: The number of image channels.
+        dropout: How likely activations are dropped, and where.
+    """
+
+    def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
+        super().__init__(Bottleneck, (3, 4, 6, 3), classes, channels, stem="s1", dropout=dropout)
+
+
+@MODELS.register("cifar-resnet50")
+def cifar_resnet50(
+    classes: int,
+    channels: int = 3,
+    *,
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
+    """Make a ResNet-50 for small images."""
+    return CifarResNet50(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+
+
+class ResNet3d18(ResNet):
+    """ResNet-18 in three dimensions; the names are those of the flat one.
+
+    Args:
+        classes: The number of classes.
+        channels: The number of channels of a volume.
+        stem: ``s1`` keeps the resolution and costs about eight times as much as ``s2``;
+            ``imagenet`` is the cheapest, and leaves one voxel of a 32x32x32 volume.
+        dropout: How likely activations are dropped, and where.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        channels: int = 1,
+        stem: Stem = "s2",
+        *,
+        dropout: Rates = NOWHERE,
+    ) -> None:
+        depths = (2, 2, 2, 2)
+        super().__init__(
+            BasicBlock, depths, classes, channels, stem=stem, layers=VOLUMES, dropout=dropout
+        )
+
+
+@MODELS.register("resnet3d-18")
+def resnet3d_18(
+    classes: int,
+    channels: int = 1,
+    *,
+    stem: Stem = "s2",
+    dropout: Placement = "none",
+    dropout_rate: float | None = None,
+) -> nn.Module:
+    """Make a ResNet-18 for volumes [N, channels, D, H, W], with a stem of stride 2."""
+    return ResNet3d18(classes, channels, stem, dropout=place_dropout(dropout, dropout_rate))

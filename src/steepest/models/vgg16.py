@@ -6,9 +6,8 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from steepest.models.base import MODELS
+from steepest.models.base import MODELS, draw_convolutions
 from steepest.models.dropout import make_dropout, place_dropout
-from steepest.models.initial import draw_convolutions
 
 _STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 """Channels and convolutions of each stage; a max-pooling ends it."""

@@ -22,7 +22,7 @@ from steepest.strategies.choice import Choice
 from steepest.strategies.view import PoolView
 
 if TYPE_CHECKING:
-    from steepest.training.extra import Extra
+    from steepest.training.auxiliary_head import Extra
 
 
 def _import_strategy(name: str) -> type[Strategy]:

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from steepest.errors import InputError, ModelError
 from steepest.influence.cg import solve_cg
+from steepest.influence.curvature import gauss_newton
 from steepest.influence.effects import influence_on_test
-from steepest.influence.examples import Examples
-from steepest.influence.fit_ekfac import fit_ekfac
-from steepest.influence.gauss_newton import gauss_newton
-from steepest.influence.hold_out import hold_out
+from steepest.influence.ekfac import fit_ekfac
+from steepest.influence.examples import Examples, hold_out
 from steepest.influence.last_layer import (
     check_last_layer,
     last_layer_parameters,
@@ -23,8 +22,8 @@ from steepest.influence.last_layer import (
 )
 from steepest.influence.lissa import solve_lissa
 from steepest.influence.objective import summed_gradient
-from steepest.influence.parameters import choose_parameters
 from steepest.influence.solution import Solution
+from steepest.influence.vectors import choose_parameters
 from steepest.modules.batches import Inputs, tensors_of
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch

@@ -16,7 +16,7 @@ from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.networks.loss_head import LossHead, fit_loss_head, make_loss_head
 from steepest.strategies.view import Columns, PoolView
-from steepest.training.extra import Extra
+from steepest.training.auxiliary_head import Extra
 
 Training = Literal["joint", "detached", "off"]
 """Effect of the head on the training of the model."""

@@ -19,7 +19,7 @@ from steepest.strategies.batch import Batch
 from steepest.strategies.view import PoolView
 
 if TYPE_CHECKING:
-    from steepest.training.extra import Extra
+    from steepest.training.auxiliary_head import Extra
 
 
 @strategy("stochastic")

@@ -17,14 +17,13 @@ from steepest.data.sealed import Labels
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.tasks import Task
 from steepest.training.augment import AUGMENTATIONS, OWN
+from steepest.training.auxiliary_head import Extra
 from steepest.training.batches import LabelledImages
-from steepest.training.checkpoint import Checkpoint
-from steepest.training.compiled_step import CompiledStep
-from steepest.training.extra import Extra
-from steepest.training.identity import identify_training
+from steepest.training.checkpoint import Checkpoint, identify_training
+from steepest.training.fast.compiled_step import CompiledStep
+from steepest.training.fast.step import RecordedStep, Step
 from steepest.training.recipe import Recipe
-from steepest.training.scope import lay_out, memory_format, own_randomness
-from steepest.training.step import RecordedStep, Step
+from steepest.training.torch_settings import lay_out, memory_format, own_randomness
 
 
 @dataclass(frozen=True)

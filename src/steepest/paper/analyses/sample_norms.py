@@ -13,9 +13,8 @@ from steepest.errors import InputError, NonFiniteError, UnknownNameError
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.norms import SampleNorm, combine
 from steepest.influence import Source
-from steepest.influence.losses import loss_function
-from steepest.influence.measuring import BATCH_SIZE, in_parts, plain
-from steepest.influence.objective import check_count
+from steepest.influence.functional_model import BATCH_SIZE, in_parts, plain
+from steepest.influence.objective import check_count, loss_function
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.losses import RowLosses

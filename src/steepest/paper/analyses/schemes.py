@@ -11,7 +11,7 @@ from torch import nn
 
 from steepest.core.progress import Progress
 from steepest.influence import Source
-from steepest.influence.measuring import BATCH_SIZE, plain
+from steepest.influence.functional_model import BATCH_SIZE, plain
 from steepest.paper.analyses.sample_norms import sample_norms
 from steepest.strategies.algorithms.ranking import Values, rank_correlation
 from steepest.tasks.base import Losses

@@ -15,7 +15,7 @@ from steepest.strategies.networks.game import Game
 from steepest.strategies.networks.image_vae import ImageVae, split_groups
 from steepest.strategies.networks.replay import Replay
 from steepest.strategies.networks.row_draws import RowDraws
-from steepest.training.scope import lay_out, memory_format, own_randomness
+from steepest.training.torch_settings import lay_out, memory_format, own_randomness
 
 
 class ImageRows(Protocol):

@@ -19,7 +19,7 @@ from steepest.strategies.networks.game import Game
 from steepest.strategies.networks.image_vae import kl_divergence
 from steepest.strategies.networks.pool_images import PoolImages, Scaling, fit_scaling
 from steepest.strategies.view import PoolView
-from steepest.training.scope import own_randomness
+from steepest.training.torch_settings import own_randomness
 
 _COLLAPSED_NATS = 1.0
 _COLLAPSED_NATS_EACH = 0.03

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from steepest.errors import SteepestError
-from steepest.training.step import warn_of_slower_steps
+from steepest.training.fast.step import warn_of_slower_steps
 
 _PLAIN_RUNS = 3
 """Runs before the work is recorded, so that all lazy set-up is done."""

@@ -11,7 +11,7 @@ from steepest.errors import SlowPathWarning, SteepestError, in_one_line
 from steepest.modules.batches import call, logits_of
 from steepest.modules.features import extract_features, find_penultimate
 from steepest.tasks import Task
-from steepest.training.extra import Extra
+from steepest.training.auxiliary_head import Extra
 
 _WARM_UP_STEPS = 3
 """Steps taken plainly before one is recorded, so that all lazy set-up is done."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from steepest.training.kernels.ops import available, runs_on
+from steepest.training.fast.kernels.ops import available, runs_on
 
 __all__ = ["available", "runs_on"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from steepest.training.kernels import norm
-from steepest.training.kernels.formulas import Gradients, Normed
-from steepest.training.kernels.shares import make_one
-from steepest.training.kernels.tiles import (
+from steepest.training.fast.kernels import norm
+from steepest.training.fast.kernels.formulas import Gradients, Normed
+from steepest.training.fast.kernels.norm import make_one
+from steepest.training.fast.kernels.tiles import (
     Part,
     Sums,
     choice_for,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from steepest.training.kernels import runs_on
+from steepest.training.fast.kernels import runs_on
 
 if TYPE_CHECKING:
-    from steepest.training.kernels.sgd import Addresses
+    from steepest.training.fast.kernels.sgd import Addresses
 
 _ALIGNED_BYTES = 16
 
@@ -91,7 +91,7 @@ class ParameterUpdate:
         return cast("Tensor", buffer)
 
     def _descend(self, gradients: Sequence[Tensor | None]) -> None:
-        from steepest.training.kernels.sgd import Update
+        from steepest.training.fast.kernels.sgd import Update
 
         on_gpu = self._parameters[0].is_cuda
         recording = on_gpu and torch.cuda.is_current_stream_capturing()
@@ -115,7 +115,7 @@ class ParameterUpdate:
             p.grad = None
 
     def _table(self, key: object, places: Sequence[int], momentum: bool) -> Addresses:
-        from steepest.training.kernels.sgd import Addresses
+        from steepest.training.fast.kernels.sgd import Addresses
 
         if key not in self._tables:
             parameters = [self._parameters[i] for i in places]

@@ -1,7 +1,7 @@
 """One training step as a flat list of operators, from parameters to their gradients.
 
 The list is made from what the model itself does, once, without computing anything. It can then be
-rewritten: see ``steepest.training.rewrite``.
+rewritten: see ``steepest.training.fast.rewrite``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from steepest.modules.batches import logits_of
 from steepest.tasks import Task
-from steepest.training.kernels import available
+from steepest.training.fast.kernels import available
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from steepest.training.kernels import formulas
-from steepest.training.kernels.formulas import Gradients, Normed
+from steepest.training.fast.kernels import formulas
+from steepest.training.fast.kernels.formulas import Gradients, Normed
 
 _DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
 _NORMED = (
@@ -63,7 +63,7 @@ def _channels_are_neighbours(x: Tensor) -> bool:
 def _normed(x: Tensor, *rest: Any) -> Normed:  # noqa: ANN401 - as in the formulas
     if not available(x):
         return formulas.normed(x, *rest)
-    from steepest.training.kernels.launch import run_normed
+    from steepest.training.fast.kernels.launch import run_normed
 
     weight, bias, mean, variance, momentum, eps, residual, relu = rest
     state = (weight, bias, mean, variance)
@@ -80,7 +80,7 @@ def _normed_backward(
 ) -> Gradients:
     if not available(x):
         return formulas.normed_backward(first, second, x, result, *rest)
-    from steepest.training.kernels.launch import run_normed_backward
+    from steepest.training.fast.kernels.launch import run_normed_backward
 
     laid_out = _like(first, x)
     with on_device_of(x):
@@ -90,7 +90,7 @@ def _normed_backward(
 def _few_channels(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
     if not available(x):
         return formulas.few_channels(x, weight, stride, padding)
-    from steepest.training.kernels.few_channels import run_few_channels
+    from steepest.training.fast.kernels.few_channels import run_few_channels
 
     weight = weight.contiguous(memory_format=torch.channels_last)
     with on_device_of(x):
@@ -100,7 +100,7 @@ def _few_channels(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tenso
 def _few_channels_weight(g: Tensor, x: Tensor, kernel: int, stride: int, padding: int) -> Tensor:
     if not available(x):
         return formulas.few_channels_weight(g, x, kernel, stride, padding)
-    from steepest.training.kernels.few_channels import run_few_channels_weight
+    from steepest.training.fast.kernels.few_channels import run_few_channels_weight
 
     g = g.contiguous(memory_format=torch.channels_last)
     with on_device_of(x):

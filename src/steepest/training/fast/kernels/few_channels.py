@@ -10,7 +10,7 @@ import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
-from steepest.training.kernels.tiles import power_above
+from steepest.training.fast.kernels.tiles import power_above
 
 _ROWS = 128
 _PARTS = 256

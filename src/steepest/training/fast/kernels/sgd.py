@@ -13,7 +13,7 @@ import triton  # type: ignore[import-untyped]
 import triton.language as tl  # type: ignore[import-untyped]
 from torch import Tensor
 
-from steepest.training.kernels.ops import on_device_of
+from steepest.training.fast.kernels.ops import on_device_of
 
 _BLOCK = 2048
 _COLUMNS = 4
