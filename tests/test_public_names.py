@@ -79,17 +79,17 @@ def test_the_signature_of_gradient_norms_is_as_documented():
 
 
 @pytest.mark.parametrize(
-    ("function", "leading"),
+    ("function", "leading", "strategy"),
     [
-        (steepest.select, ["model", "pool", "k", "strategy"]),
-        (steepest.score, ["model", "pool", "strategy"]),
+        (steepest.select, ["model", "pool", "k", "strategy"], None),  # Depends on the model.
+        (steepest.score, ["model", "pool", "strategy"], "entropy-gradnorm"),
     ],
 )
-def test_the_leading_parameters_are_as_documented(function, leading):
+def test_the_leading_parameters_are_as_documented(function, leading, strategy):
     parameters = inspect.signature(function).parameters
     positional = [name for name, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
     assert positional == leading
-    assert parameters["strategy"].default == "entropy-gradnorm"
+    assert parameters["strategy"].default == strategy
     required = [name for name, p in parameters.items() if p.default is p.empty]
     assert required == leading[:-1]
     assert parameters["seed"].default == 0
@@ -98,11 +98,11 @@ def test_the_leading_parameters_are_as_documented(function, leading):
 def test_select_takes_all_that_score_takes():
     scoring = inspect.signature(steepest.score).parameters
     choosing = inspect.signature(steepest.select).parameters
-    assert set(choosing) - set(scoring) == {"k", "class_names"}  # what picks alone are about
+    # What picks alone are about, and labels for choosing without a model.
+    assert set(choosing) - set(scoring) == {"k", "class_names", "labels"}
     assert set(scoring) - set(choosing) == {"shard"}  # of which nothing can be chosen
-    assert {n: p.default for n, p in scoring.items() if n != "shard"}.items() <= {
-        n: p.default for n, p in choosing.items()
-    }.items()
+    shared = set(scoring) - {"shard", "strategy"}
+    assert all(scoring[name].default == choosing[name].default for name in shared)
 
 
 def test_the_version_is_that_of_the_project():

@@ -197,7 +197,8 @@ def check_arguments(arguments):
         assert arguments.config.endswith(".toml")
     parse_variants([getattr(arguments, "strategies", None) or ""])
     if hasattr(arguments, "option"):
-        create(arguments.strategy, dict(option.split("=") for option in arguments.option))
+        name = arguments.strategy or "max-herding"  # Without one the command's own is taken.
+        create(name, dict(option.split("=") for option in arguments.option))
 
 
 def read_command(parser, words):

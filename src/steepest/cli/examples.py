@@ -10,6 +10,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "demo": ("steepest demo",),
         "select": (
+            "steepest select photos/ -k 100",
+            "steepest select photos/ --labels labels.csv -k 100",
             (
                 "steepest select --model mymodel:net --weights model.pt --pool photos/ --size 224"
                 " --mean 0.485 0.456 0.406 --std 0.229 0.224 0.225 -k 500 --out picks.csv"

@@ -1,4 +1,8 @@
-"""Choose what to label next out of a folder of images, or an array, with your own model."""
+"""Choose what to label next out of a folder of images, or an array.
+
+Without a model of your own, features of a pretrained net decide: give the labels that there are by
+--labels, or none to begin with. With --model, your model does.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,12 @@ from steepest.cli.select_loop import (
     write_out,
 )
 from steepest.cli.select_model import add_model_arguments, check_weights, make_model, make_task
-from steepest.cli.select_pool import add_pool_arguments, open_pool
+from steepest.cli.select_pool import add_pool_arguments, check_pool_given, open_pool
+from steepest.cli.select_pretrained import (
+    add_pretrained_arguments,
+    check_model_given,
+    select_without_model,
+)
 from steepest.cli.select_shards import (
     add_shard_arguments,
     check_shard_arguments,
@@ -35,7 +44,7 @@ from steepest.labelling.exchange.export import check_export
 from steepest.labelling.exchange.rounds import Round
 from steepest.pool import Pool
 from steepest.selecting import Selection, select
-from steepest.selecting.options import SelectionOptions
+from steepest.selecting.options import DEFAULT_STRATEGY, SelectionOptions
 from steepest.selecting.samples import as_samples
 from steepest.selecting.selection_file import SUFFIXES, sidecar_of
 
@@ -53,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--strategy",
-        default="entropy-gradnorm",
         metavar="NAME",
-        help="see `steepest strategies`, or package.module:Class (default: %(default)s)",
+        help="see `steepest strategies`, or package.module:Class (default: "
+        f"{DEFAULT_STRATEGY}; without a model one for features)",
     )
     parser.add_argument(
         "--option",
@@ -68,13 +77,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="picks.csv or picks.json, or what --export says; with --run it may be left out",
+        help="picks.csv or picks.json, or what --export says; may be left out with --run, and "
+        "without a model",
     )
     parser.add_argument(
         "--export",
         choices=tuple(EXPORTED),
         help="write --out for the people who label: a table or lines to fill in, or tasks",
     )
+    add_pretrained_arguments(parser)
     add_loop_arguments(parser)
     add_support_arguments(parser)
     add_flags(parser, SelectionOptions, ["subset"])
@@ -86,13 +97,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    check_pool_given(arguments)
+    if arguments.model is None:
+        return select_without_model(arguments)
+    return _select_by_model(arguments)
+
+
+def _select_by_model(arguments: argparse.Namespace) -> int:
     from steepest.core.devices import choose_device
     from steepest.modules.weights import load_weights
     from steepest.selecting.looking import as_strategy
     from steepest.strategies import Needs
 
+    check_model_given(arguments)
     _check_out(arguments)
     check_weights(arguments)
+    arguments.strategy = arguments.strategy or DEFAULT_STRATEGY
     strategy = as_strategy(arguments.strategy, pairs(arguments.option))
     settings = loop_settings(arguments)
     names = class_names(arguments, settings)

@@ -17,10 +17,9 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the model and its task."""
     parser.add_argument(
         "--model",
-        required=True,
         metavar="NAME",
         help="package.module:factory (a function that returns your model, or the model itself), or "
-        "a built-in model",
+        "a built-in model; without one, features of a pretrained net are used",
     )
     parser.add_argument(
         "--classes", type=int, metavar="C", help="number of classes, if the factory takes it"

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 def add_pool_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the pool and of how its images are read."""
     parser.add_argument(
+        "place", nargs="?", type=Path, metavar="POOL", help="the pool, as --pool takes it"
+    )
+    parser.add_argument(
         "--pool",
         type=Path,
-        required=True,
         metavar="PATH",
         help="folder of images, an array (.npy, or .npz with one in it), or package.module:name, "
         "your own data set or a function that returns it",
@@ -44,6 +46,19 @@ def add_pool_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_pool_given(arguments: argparse.Namespace) -> None:
+    """Put the pool in its place, which may be given with or without a flag.
+
+    Raises:
+        InputError: If it is not given, or twice.
+    """
+    if arguments.place is not None and arguments.pool is not None:
+        raise InputError(f"the pool is given twice: {arguments.place} and {arguments.pool}")
+    arguments.pool = arguments.place or arguments.pool
+    if arguments.pool is None:
+        raise InputError("say what to choose from, such as: steepest select photos/ -k 100")
+
+
 def open_pool(arguments: argparse.Namespace) -> PoolLike:
     """Return the pool, ready to be read.
 
@@ -56,7 +71,7 @@ def open_pool(arguments: argparse.Namespace) -> PoolLike:
         for name in ("size", "mean", "std"):
             if getattr(arguments, name) is not None:
                 raise InputError(f"--{name} is for folders of images; {what} is taken as it is")
-        return _make_own(str(arguments.pool)) if own else _open_array(arguments.pool)
+        return _make_own(str(arguments.pool)) if own else open_array(arguments.pool)
     if arguments.pool.is_file():
         raise InputError(
             f"--pool {arguments.pool} is a file: give a folder of images, or one array in a .npy "
@@ -97,7 +112,12 @@ def _make_own(name: str) -> PoolLike:
     return found
 
 
-def _open_array(path: Path) -> npt.NDArray[Any]:
+def open_array(path: Path) -> npt.NDArray[Any]:
+    """Return the array in a file.
+
+    Raises:
+        InputError: If it cannot be read, or a .npz file holds several.
+    """
     import numpy as np
 
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -35,15 +36,29 @@ class FeatureTable:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __contains__(self, sample: object) -> bool:
+        return sample in self._places
+
+    def positions(self, ids: Iterable[SampleId]) -> list[int]:
+        """Return where some samples stand [M].
+
+        Raises:
+            InputError: Naming the first that is not there.
+        """
+        wanted = list(ids)
+        for name in wanted:
+            if name not in self._places:
+                raise InputError(f"there are no features of sample {name!r}")
+        return [self._places[name] for name in wanted]
+
     def of(self, ids: Iterable[SampleId]) -> Tensor:
         """Return the rows of some samples [M, D].
 
         Raises:
             InputError: Naming the first that is not there.
         """
-        places = {name: row for row, name in enumerate(self.ids)}
-        wanted = list(ids)
-        for name in wanted:
-            if name not in places:
-                raise InputError(f"there are no features of sample {name!r}")
-        return self.rows[torch.tensor([places[name] for name in wanted], dtype=torch.long)]
+        return self.rows[torch.tensor(self.positions(ids), dtype=torch.long)]
+
+    @cached_property
+    def _places(self) -> dict[SampleId, int]:
+        return {name: row for row, name in enumerate(self.ids)}

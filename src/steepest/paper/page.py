@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from steepest.experiment.report.inline_svg import inline_svg
-from steepest.experiment.report.markup import (
+from steepest.core.markup import (
     Safe,
     element,
     join,
@@ -18,6 +17,7 @@ from steepest.experiment.report.markup import (
     table,
     whole_page,
 )
+from steepest.experiment.report.inline_svg import inline_svg
 from steepest.paper.artefact import Artefact, Findings
 from steepest.paper.found import FinishedRun
 from steepest.paper.level import Level

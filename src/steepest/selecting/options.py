@@ -26,6 +26,10 @@ from steepest.tasks.base import TASKS, Losses, Task
 BatchSize = int | Literal["auto"]
 
 
+DEFAULT_STRATEGY = "entropy-gradnorm"
+"""Default strategy for a model of the user's."""
+
+
 def _help(text: str, metavar: str | None = None) -> dict[str, str | None]:
     return {"help": text, "metavar": metavar}
 

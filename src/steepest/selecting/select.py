@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from steepest.modules.fingerprint import fingerprint
 from steepest.modules.precision import Precision
 from steepest.selecting.looking import as_strategy, check_model, looking_at
 from steepest.selecting.options import (
+    DEFAULT_STRATEGY,
     BatchSize,
     SelectionOptions,
     check_class_names,
@@ -33,17 +35,19 @@ from steepest.strategies.algorithms import top_k
 from steepest.strategies.algorithms.verdict import judge
 from steepest.strategies.choice import checked
 from steepest.tasks.base import Task
+from steepest.tasks.classification import Classification
 
 
 def select(
-    model: nn.Module,
+    model: nn.Module | str | None,
     pool: PoolLike,
     k: int,
-    strategy: str | Strategy = "entropy-gradnorm",
+    strategy: str | Strategy | None = None,
     *,
     options: Mapping[str, Any] | None = None,
     ids: Sequence[SampleId] | None = None,
     labelled: Iterable[SampleId] | None = None,
+    labels: Mapping[Any, Any] | Path | str | None = None,
     subset: int | None = None,
     seed: int = 0,
     task: Task | str | None = None,
@@ -59,13 +63,19 @@ def select(
     Warns when a gradient norm ranks the most uncertain samples last.
 
     Args:
-        model: Any module that returns logits, or carries them in its output.
+        model: Any module that returns logits, or carries them in its output. None, or the name of
+            a pretrained net, if there is no model yet: a head is fitted to ``labels`` on that
+            net's features; before there are labels of two classes, the picks cover the pool.
         pool: A Dataset, a DataLoader, a tensor, an array or the path of a folder of images.
+            Without a model a folder of images, images as bytes [N, 3, H, W], or rows of features.
         k: How many samples to choose.
-        strategy: A name from ``steepest.strategies.names()``, or a strategy.
+        strategy: A name from ``steepest.strategies.names()``, or a strategy; by default
+            ``entropy-gradnorm``, without a model one for features.
         options: Options for a strategy given by name.
         ids: Names of the samples; by default the pool's own, or the index.
         labelled: Ids to leave out because they carry a label already.
+        labels: Without a model, the class of each labelled sample by id, by name or number, or
+            the path of a file with them.
         subset: Score a random subset of this size only (the paper takes 10 · k).
         seed: Decides every draw; draws are keyed by sample id.
         task: What the model was trained for: classification (default), segmentation or
@@ -86,9 +96,6 @@ def select(
         InputError: If k is less than 1 or more than there are candidates.
         SteepestError: In one line, if something else cannot be used.
     """
-    check_model(model)
-    model, samples = unspread(model), as_samples(pool, ids)
-    chosen = as_strategy(strategy, options)
     how = SelectionOptions(
         labelled=labelled,
         subset=subset,
@@ -101,12 +108,68 @@ def select(
         support=support,
         class_names=check_class_names(class_names),
     )
+    if model is None or isinstance(model, str):
+        return _select_on_features(model, pool, k, strategy, options, ids, labels, how)
+    check_model(model)
+    if labels is not None:
+        raise InputError(
+            "labels= is for choosing without a model: give labelled= the ids, and "
+            "support=Support(targets=…) the classes if the strategy learns from them"
+        )
+    model, samples = unspread(model), as_samples(pool, ids)
+    chosen = as_strategy(DEFAULT_STRATEGY if strategy is None else strategy, options)
     taken = how.labelled
     free = len(samples) if not taken else sum(i not in taken for i in samples.ids)
     k = check_k(k, free, how.subset)
     outcome = choose_from(model, samples, k, chosen, how)
     warn_if_inverted(outcome.selection.regime, chosen)
     return outcome.selection
+
+
+def _select_on_features(
+    backbone: str | None,
+    pool: PoolLike,
+    k: int,
+    strategy: str | Strategy | None,
+    options: Mapping[str, Any] | None,
+    ids: Sequence[SampleId] | None,
+    labels: Mapping[Any, Any] | Path | str | None,
+    how: SelectionOptions,
+) -> Selection:
+    """Choose without a model of the user's."""
+    from steepest.data.label_table import read_labels
+    from steepest.features.pool import pool_features
+    from steepest.selecting.pretrained import choose_on_features
+
+    check_without_model(how)
+    if strategy is None and options:
+        raise InputError("options belong to a strategy given by name: name it too")
+    chosen = None if strategy is None else as_strategy(strategy, options)
+    table = pool_features(
+        pool,
+        backbone,
+        ids=ids,
+        batch_size=None if how.batch_size == "auto" else how.batch_size,
+        device="auto" if how.device is None else how.device,
+        progress=how.progress,
+    )
+    if isinstance(labels, (str, Path)):
+        root = Path(pool) if isinstance(pool, (str, Path)) else None
+        labels = read_labels(Path(labels), table.ids, root).labels
+    return choose_on_features(table, k, chosen, how, labels).selection
+
+
+def check_without_model(how: SelectionOptions) -> None:
+    """Refuse tasks that a linear head on features is not for.
+
+    Raises:
+        InputError: Saying so.
+    """
+    if how.task is None or how.task == "classification" or isinstance(how.task, Classification):
+        return
+    raise InputError(
+        "without a model of yours one class of several is told for each sample: leave task out"
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import permutations
 
+from steepest.core.markup import Safe, paragraph, section, table
 from steepest.experiment.common_choices import CommonChoices, Shares
 from steepest.experiment.report import numbers
-from steepest.experiment.report.markup import Safe, paragraph, section, share_cell, table
+from steepest.experiment.report.tables import share_cell
 
 _TOLD = (
     "The share of what one strategy chose that the other chose too, mean over the seeds that both "

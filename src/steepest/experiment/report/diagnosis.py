@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from steepest.core.markup import Safe, element, heat_cell, paragraph, section, table
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.report import numbers
-from steepest.experiment.report.markup import Safe, element, heat_cell, paragraph, section, table
 from steepest.experiment.report.metric_words import capitalise, class_words_of
 from steepest.experiment.statistics import Summary
 from steepest.selecting.regime import INVERTED

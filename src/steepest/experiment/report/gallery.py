@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from steepest.core.journal import Entry
+from steepest.core.markup import Safe, element, paragraph, section
 from steepest.core.seeds import SampleId
 from steepest.core.wording import counted
 from steepest.data.alterations import long_tailed, with_wrong_labels
@@ -15,7 +16,6 @@ from steepest.data.base import ImageSet
 from steepest.data.identity import comparable, identify
 from steepest.errors import SteepestError
 from steepest.experiment.outcomes import Comparison, Run
-from steepest.experiment.report.markup import Safe, element, paragraph, section
 from steepest.experiment.report.picture import LARGEST_SIDE, encode_picture
 
 

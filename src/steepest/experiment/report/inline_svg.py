@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from steepest.core.markup import Safe, escape
 from steepest.experiment.report import figures
-from steepest.experiment.report.markup import Safe, escape
 
 _PAGE_COLOURS = {
     figures.INK: "var(--ink)",

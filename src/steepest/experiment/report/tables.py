@@ -1,7 +1,8 @@
-"""The main results as rows, for a terminal."""
+"""The main results as rows for a terminal, and cells of the page's tables."""
 
 from __future__ import annotations
 
+from steepest.core.markup import Safe, element, heat_cell
 from steepest.experiment.report import numbers
 from steepest.experiment.report.metric_words import words_of
 from steepest.experiment.statistics import Summary
@@ -44,3 +45,10 @@ def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
         for row, entry in zip(rows, summary.strategies, strict=True):
             row.insert(1, str(entry.n))
     return header, rows
+
+
+def share_cell(value: float | None) -> Safe:
+    """Return a table cell with a share of few things on a ground as strong as it is large."""
+    if value is None:
+        return element("td", numbers.DASH)
+    return heat_cell(numbers.mean_share(value), value)

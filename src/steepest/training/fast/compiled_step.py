@@ -165,7 +165,7 @@ def _split(graph: Graph, node: Node) -> None:
 class TwoStreams(Interpreter):
     """Runs a marked graph on two streams: weight gradients beside the chain of all the rest.
 
-    Nothing waits for a weight's gradient before the update, while the gradients of activations depend
+    Nothing waits for a weight's gradient before the update, while those of activations depend
     on each other. Side by side, they fill processors that either of them would leave idle.
 
     Args:

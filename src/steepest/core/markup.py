@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
-from steepest.experiment.report import numbers
-
 _VOID = frozenset({"br", "img", "meta"})
 
 
@@ -80,18 +78,24 @@ def table(caption: object, header: Sequence[object], rows: Iterable[Sequence[obj
     return element("div", whole, class_="scroll", tabindex="0", role="group", aria_label=caption)
 
 
-def whole_page(title: str, header: Safe, main: Safe, foot: Safe) -> str:
-    """Return one file of HTML that needs nothing from outside."""
-    style = Safe(
-        resources.files("steepest.experiment.report").joinpath("page.css").read_text("utf-8")
-    )
+def whole_page(title: str, header: Safe, main: Safe, foot: Safe, style: str = "") -> str:
+    """Return one file of HTML that needs nothing from outside.
+
+    Args:
+        title: What the browser calls it.
+        header: What stands above.
+        main: The page itself.
+        foot: What stands below.
+        style: CSS beyond that of all pages.
+    """
+    common = resources.files("steepest.core").joinpath("page.css").read_text("utf-8")
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", title),
-        element("style", style),
+        element("style", Safe(common + style)),
     )
     body = element("body", header, main, element("footer", foot))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
@@ -104,13 +108,6 @@ def heat_cell(text: object, strength: float) -> Safe:
     """
     alpha = 0.04 + 0.36 * min(1.0, max(0.0, strength))
     return element("td", text, style=f"background-color:rgba(0,114,178,{alpha:.2f})")
-
-
-def share_cell(value: float | None) -> Safe:
-    """Return a table cell with a share of few things on a ground as strong as it is large."""
-    if value is None:
-        return element("td", numbers.DASH)
-    return heat_cell(numbers.mean_share(value), value)
 
 
 def _cell(cell: object) -> Safe:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from steepest.experiment.report.markup import Safe, element, heat_cell, join, paragraph, table
+from steepest.core.markup import Safe, element, heat_cell, join, paragraph, table
 
 
 def test_text_is_escaped_and_elements_are_not():

@@ -1,0 +1,92 @@
+"""Features of any pool that a pretrained net can look at."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from steepest.core.progress import Progress
+from steepest.core.seeds import SampleId
+from steepest.errors import InputError
+from steepest.features.folder import folder_features
+from steepest.features.images import image_features
+from steepest.features.table import FeatureTable
+from steepest.models.backbones import DEFAULT, Backbone, find_backbone
+
+
+def pool_features(
+    pool: Any,  # noqa: ANN401 - whatever users have
+    backbone: str | Backbone | None = None,
+    *,
+    ids: Sequence[SampleId] | None = None,
+    store: Path | str | None = None,
+    batch_size: int | None = None,
+    device: torch.device | str = "auto",
+    progress: bool | Progress = True,
+) -> FeatureTable:
+    """Return the features of a pool's samples.
+
+    Args:
+        pool: The path of a folder of images, images in memory as bytes [N, 3, H, W] or
+            [N, H, W, 3], rows of features [N, D], or a table of them that was made before.
+        backbone: Computes them, by its name or as it is; by default ``efficientnet-lite0``. Not
+            for rows that are features already.
+        ids: The samples' names [N]; by default a folder's relative paths, or the index.
+        store: Where features are kept; by default in ``.steepest/features`` of a folder, and
+            nowhere for images in memory.
+        batch_size: Samples at once; by default what suits the device.
+        device: Where to compute.
+        progress: Whether to show progress.
+
+    Raises:
+        InputError: If the pool is of another kind.
+        DataError: If there is no such folder, or no image in it.
+    """
+    if isinstance(pool, FeatureTable):
+        _refuse(ids is not None, "ids=", "a table of features, which has its own")
+        _refuse(backbone is not None, "a backbone", "a pool of features, which are computed")
+        return pool
+    options: dict[str, Any] = {"batch_size": batch_size, "device": device, "progress": progress}
+    if isinstance(pool, (str, Path)):
+        _refuse(ids is not None, "ids=", "a folder, whose samples go by their relative paths")
+        return folder_features(Path(pool), _found(backbone), store=store, **options)
+    rows = torch.from_numpy(np.asarray(pool)) if isinstance(pool, np.ndarray) else pool
+    if not isinstance(rows, Tensor):
+        raise InputError(
+            f"a pool of type {type(pool).__name__} needs a model of yours: without one, pass a "
+            "folder of images, images as bytes [N, 3, H, W], or rows of features [N, D]"
+        )
+    if rows.dtype == torch.uint8 and rows.ndim == 4:
+        images = rows if rows.shape[1] in (1, 3) else rows.movedim(-1, 1)
+        if store is not None:
+            return image_features(images, _found(backbone), store=store, ids=ids, **options)
+        with tempfile.TemporaryDirectory(prefix="steepest-") as kept:
+            made = image_features(images, _found(backbone), store=kept, ids=ids, **options)
+            return FeatureTable(
+                made.ids, made.rows.clone(), made.backbone, made.identity, (), made.computed
+            )
+    if rows.is_floating_point() and rows.ndim == 2:
+        _refuse(backbone is not None, "a backbone", "a pool of features, which are computed")
+        names = tuple(range(len(rows)) if ids is None else ids)
+        if len(names) != len(rows):
+            raise InputError(f"{len(names)} ids for {len(rows)} rows: one id each")
+        return FeatureTable(names, rows.detach().cpu().float())
+    raise InputError(
+        f"a pool of {rows.dtype} {list(rows.shape)} needs a model of yours: without one, pass "
+        "images as bytes [N, 3, H, W], rows of features [N, D], or a folder of images"
+    )
+
+
+def _found(backbone: str | Backbone | None) -> Backbone:
+    return backbone if isinstance(backbone, Backbone) else find_backbone(backbone or DEFAULT)
+
+
+def _refuse(given: bool, what: str, where: str) -> None:
+    if given:
+        raise InputError(f"{what} is not for {where}: leave it out")
