@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from steepest.labelling.web.addresses import own_names
+from steepest.labelling.web.connections import LET_IN
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 HEADER = "x-steepest"
@@ -91,6 +92,7 @@ class Gate:
         elif scope["type"] == "http":
             guarded = _add_safety(send)
             refusal = self._answer(scope)
+            scope[LET_IN] = refusal is None
             await (refusal or self._app)(scope, receive, guarded)
 
     def _answer(self, scope: Scope) -> Response | None:

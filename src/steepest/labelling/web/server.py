@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import signal
 import socket
 import threading
+import time
 import webbrowser
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import cast
@@ -19,13 +22,17 @@ from steepest.errors import InputError
 from steepest.labelling.project import Project
 from steepest.labelling.web.addresses import list_addresses, own_address
 from steepest.labelling.web.app import create_app
-from steepest.labelling.web.connections import Connections
+from steepest.labelling.web.connections import (
+    ACCEPTED_AT_ONCE,
+    Connections,
+    most_connections,
+)
 from steepest.labelling.web.gate import TOKEN
 
 USUAL_PORT = 8433
 _PATIENCE_SECONDS = 3
-_MOST_AT_ONCE = 500
 _BACKLOG = 2048
+_REPEATED_SECONDS = 60.0
 
 
 def listen(host: str, port: int | None) -> socket.socket:
@@ -73,11 +80,12 @@ def serve(
     """
     port = listener.getsockname()[1]
     gate = create_app(project, token=token, host=host, name=name, cookie=f"steepest-{port}")
-    connections = Connections(gate, _MOST_AT_ONCE)
+    connections = Connections(gate, most_connections())
     ending = f":{port}/?{TOKEN}="
     addresses = [f"http://{place}{ending}{token}" for place in list_addresses(host, listener)]
 
     def begin() -> None:
+        listener.listen(_BACKLOG)
         announce(addresses)
         if open_browser:
             page = f"http://{own_address(host)}{ending}{gate.issue_ticket()}"
@@ -86,14 +94,17 @@ def serve(
 
     server = uvicorn.Server(configure(connections, begin))
     before = signal.signal(signal.SIGTERM, _end)
-    log = logging.getLogger("uvicorn.error")
-    log.addFilter(_is_worth_saying)
+    quiet = QuietLog()
+    logs = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    for log in logs:
+        log.addFilter(quiet)
     try:
         server.run([listener])
     except KeyboardInterrupt:
         pass
     finally:
-        log.removeFilter(_is_worth_saying)
+        for log in logs:
+            log.removeFilter(quiet)
         signal.signal(signal.SIGTERM, before)
         listener.close()
 
@@ -121,6 +132,7 @@ def configure(connections: Connections, begin: Callable[[], None]) -> uvicorn.Co
         server_header=False,
         proxy_headers=False,  # connections are told apart by their real addresses
         http=cast("type[asyncio.Protocol]", connections.connect),
+        backlog=ACCEPTED_AT_ONCE,
         ws="none",
         lifespan="off",  # a second Ctrl-C would break it off in the middle of its words
         callback_notify=look_around,
@@ -129,10 +141,33 @@ def configure(connections: Connections, begin: Callable[[], None]) -> uvicorn.Co
     )
 
 
-def _is_worth_saying(record: logging.LogRecord) -> bool:
-    """Pass over requests that Ctrl-C cuts short: who pressed it needs no traceback of them."""
-    cut = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
-    return not cut and "timeout graceful shutdown exceeded" not in record.getMessage()
+class QuietLog(logging.Filter):
+    """Says what is repeated once a minute, with how often it was, and no traceback of it.
+
+    Requests that Ctrl-C cuts short are passed over: who pressed it needs no traceback of them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+        self._more: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Decide whether to write a record, and add what was left out before."""
+        line = record.getMessage().partition("\n")[0]
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, asyncio.CancelledError) or "timeout graceful shutdown" in line:
+            return False
+        now = time.monotonic()
+        if now < self._said.get(line, -math.inf) + _REPEATED_SECONDS:
+            self._more[line] += 1
+            return False
+        self._said[line] = now
+        if isinstance(error, OSError):
+            record.msg, record.args, record.exc_info = f"{line} ({error})", (), None
+        if more := self._more.pop(line, 0):
+            record.msg, record.args = f"{record.getMessage()} (and {more} times before)", ()
+        return True
 
 
 def _end(number: int, frame: FrameType | None) -> None:
