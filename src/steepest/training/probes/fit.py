@@ -19,6 +19,7 @@ from steepest.training.probes.logistic import (
     best_temperature,
     log_loss,
     solve,
+    solve_parts,
 )
 from steepest.training.probes.probe import Probe, ProbeReport
 
@@ -28,7 +29,7 @@ VARIANCES = tuple(10.0**power for power in range(-1, 6))
 _FOLDS = 5
 _FEW_FOLDS, _MANY = 3, 500
 _MOST_VALIDATED = 2_000
-_ROUGHLY = 1e-4
+_ROUGHLY = 1e-5
 
 
 def fit_probe(
@@ -66,7 +67,9 @@ def fit_probe(
     x, y, names = x[order], y[order], [names[i] for i in order]
     made = Coordinates.of(x)
     variance, temperature, accuracy, loss = _validate(made.rows, y, count, names, seed)
-    solution = solve(made.rows, y, count, variance)
+    everyone = np.ones((1, len(y)), dtype=bool)
+    near = solve_parts(made.rows, y, count, variance, everyone, tolerance=_ROUGHLY, single=True)
+    solution = solve(made.rows, y, count, variance, start=near[0])
     report = ProbeReport(len(y), variance, temperature, accuracy, loss)
     probe = Probe(x.shape[1], count, report)
     with torch.no_grad():
@@ -105,22 +108,25 @@ def _validate(
         x, y, ids = x[part], y[part], [ids[i] for i in part]
     folds = min(_FOLDS if len(y) <= _MANY else _FEW_FOLDS, len(y))
     dealt = deal_folds(y, ids, folds, seed)
-    starts: list[Solution | None] = [None] * folds
+    learnt = dealt != np.arange(folds)[:, None]
+    starts: list[Solution] | None = None
     # As if one more sample had been missed: with ten labels that are all recognised, nothing else
     # would keep the probabilities from certainty.
     doubt = 1 / (len(y) + 2)
     found: list[tuple[float, float, float, Floats]] = []
     for variance in VARIANCES:
+        starts = solve_parts(
+            x, y, classes, variance, learnt, starts=starts, tolerance=_ROUGHLY, single=True
+        )
         logits = np.empty((len(y), classes))
-        for fold in range(folds):
-            out = dealt == fold
-            starts[fold] = solution = solve(
-                x[~out], y[~out], classes, variance, start=starts[fold], tolerance=_ROUGHLY
-            )
+        for out, solution in zip(~learnt, starts, strict=True):
             logits[out] = solution.logits(x[out])
         temperature = best_temperature(logits, y, doubt)
         loss = log_loss(logits, y, temperature, doubt)
         found.append((loss, variance, temperature, logits))
+        # The weaker the prior, the longer it takes: once it got worse twice, that is enough.
+        if len(found) > 2 and found[-1][0] > found[-2][0] > found[-3][0]:
+            break
     # Of equals the one that is regularised more.
     _, variance, temperature, logits = min(found, key=lambda one: one[:2])
     right = float((logits.argmax(axis=1) == y).mean())
