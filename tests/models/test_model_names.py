@@ -79,6 +79,7 @@ WRITTEN = {
     "drn-d-22": DRN,
     "vit-s16": VIT,
     "small-cnn": SMALL,
+    "linear": "head.{weight,bias}",
     "mlp": "hidden.{0,3}.{weight,bias} fc.{weight,bias}",
 }
 STATE = "weight,bias,running_mean,running_var,num_batches_tracked"

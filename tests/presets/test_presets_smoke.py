@@ -28,6 +28,8 @@ FOLDERS = {
     "cifar10": ("cifar10", []),
     "caltech101": ("caltech101_64", ["data.options.source=shards"]),
     "camvid": ("camvid_240x180", ["data.options.source=shards"]),
+    "cifar10-features": ("cifar10", []),
+    "caltech101-features": ("caltech101_64", ["data.options.source=shards"]),
 }
 """Where real data is, and what has to be said to read it in that form."""
 
@@ -141,6 +143,8 @@ GENERATED = {
     "svhn": write_svhn,
     "caltech101": write_caltech101,
     "camvid": write_camvid,
+    "cifar10-features": write_cifar10,
+    "caltech101-features": write_caltech101,
     "imagenet": write_imagenet,
     "cityscapes": write_cityscapes,
 }
@@ -168,6 +172,7 @@ def test_it_runs_from_end_to_end(preset, tmp_path, monkeypatch, capsys):
         (tmp_path / "data").mkdir()
         GENERATED[preset](tmp_path / "data", monkeypatch)
         monkeypatch.setenv("STEEPEST_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("STEEPEST_FEATURES", str(tmp_path / "features"))
     out = tmp_path / "run"
     changes = ["device=cpu", "threads=1", *changes]  # More threads than cores would wait.
     if preset in ALIKE:

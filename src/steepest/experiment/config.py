@@ -50,7 +50,22 @@ class DataPart:
         ),
     )
 
+    backbone: str | None = field(
+        default=None,
+        metadata=_help(
+            "a pretrained net whose features of the images, computed once, take their place"
+        ),
+    )
+    dimensions: int | None = field(
+        default=None,
+        metadata=_help("keep so many principal components of the features; default all"),
+    )
+
     def __post_init__(self) -> None:
+        if self.dimensions is not None and (self.dimensions < 1 or self.backbone is None):
+            raise ConfigError(
+                "[data] dimensions must be at least 1, and belongs to the features of a backbone"
+            )
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"[data] limit must be at least 1, not {self.limit}")
         if not 1 <= self.imbalance < math.inf:

@@ -7,6 +7,7 @@ from steepest.data import ImageSet, load
 from steepest.data.alterations import long_tailed, with_wrong_labels
 from steepest.errors import ConfigError
 from steepest.experiment.config import Config
+from steepest.experiment.feature_space import load_in_feature_space
 from steepest.tasks.base import TASKS, Task
 
 
@@ -17,7 +18,10 @@ def load_data(config: Config) -> ImageSet:
         InputError: If labels are to be wrong, or classes rare, that are not one class per sample.
     """
     part = config.data
-    data = load(part.name, options=part.options, limit=part.limit)
+    if part.backbone is None:
+        data = load(part.name, options=part.options, limit=part.limit)
+    else:
+        data = load_in_feature_space(part, part.backbone)
     return with_wrong_labels(long_tailed(data, part.imbalance), part.label_noise)
 
 

@@ -22,6 +22,7 @@ from steepest.training.batches import LabelledImages
 from steepest.training.checkpoint import Checkpoint, identify_training
 from steepest.training.fast.compiled_step import CompiledStep
 from steepest.training.fast.step import RecordedStep, Step
+from steepest.training.probes.learning import learn_head
 from steepest.training.recipe import Recipe
 from steepest.training.torch_settings import lay_out, memory_format, own_randomness
 
@@ -83,6 +84,8 @@ def fit(
         NonFiniteError: If the loss or a weight becomes NaN or infinite.
     """
     _check_samples(images, labels)
+    if recipe.method == "probe":
+        return _fit_probe(model, images, labels, (tuple(mean), tuple(std)), seed, device, extra)
     chosen = _choose_augmentation(recipe, augmentation)
     started = time.monotonic()
     augment, classes = AUGMENTATIONS.get(chosen), getattr(task, "classes", None)
@@ -125,6 +128,27 @@ def fit(
     whole.eval()
     _check_weights(whole, recipe)
     return FitResult(recipe.epochs, loss, time.monotonic() - started)
+
+
+def _fit_probe(
+    model: nn.Module,
+    images: Images,
+    labels: Labels,
+    normalisation: tuple[tuple[float, ...], tuple[float, ...]],
+    seed: int,
+    device: torch.device,
+    extra: Extra | None,
+) -> FitResult:
+    """Solve for the model's only layer instead."""
+    if extra is not None:
+        raise InputError(
+            "nothing can be trained along with a probe: set training.method=scratch, or another "
+            "strategy"
+        )
+    started = time.monotonic()
+    loss = learn_head(model.cpu(), images, labels, *normalisation, seed)
+    model.to(device).eval()
+    return FitResult(0, loss, time.monotonic() - started)
 
 
 def _check_samples(images: Images, labels: Labels) -> None:

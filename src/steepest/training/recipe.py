@@ -10,6 +10,7 @@ from steepest.errors import ConfigError
 from steepest.training.augment import AUGMENTATIONS, OWN
 
 Optimizer = Literal["sgd", "adam"]
+Method = Literal["scratch", "probe"]
 Schedule = Literal["milestones", "cosine", "constant"]
 
 
@@ -23,6 +24,13 @@ class Recipe:
         ConfigError: If a value cannot be used.
     """
 
+    method: Method = field(
+        default="scratch",
+        metadata={
+            "help": "scratch: all weights, epoch by epoch; probe: a linear head on features, to "
+            "its minimum, regularised by cross-validation; no other key counts then"
+        },
+    )
     epochs: int = field(default=200, metadata={"help": "passes over the labelled samples"})
     batch_size: int = field(default=128, metadata={"help": "samples in one step"})
     optimizer: Optimizer = field(default="sgd", metadata={"help": "sgd or adam"})
@@ -68,6 +76,7 @@ class Recipe:
         self._check(0 <= self.momentum < 1, "momentum", "0 up to below 1")
         self._check(self.weight_decay >= 0, "weight_decay", "0 or more")
         self._check(0 < self.gamma <= 1, "gamma", "above 0, at most 1")
+        self._check_choice("method", get_args(Method))
         self._check_choice("optimizer", get_args(Optimizer))
         self._check_choice("schedule", get_args(Schedule))
         self._check_choice("augmentation", ("auto", OWN, *AUGMENTATIONS))

@@ -110,7 +110,10 @@ class _Problem:
         # Units in which the loss is about as stiff along every axis take far fewer steps.
         doubt = (1 - 1 / classes) / classes
         units = 1 / np.sqrt(doubt * np.square(whole).sum(axis=0) + prior)
-        self.units, self.prior = torch.from_numpy(units), torch.from_numpy(prior * units**2).to(dtype)
+        self.units, self.prior = (
+            torch.from_numpy(units),
+            torch.from_numpy(prior * units**2).to(dtype),
+        )
         self.x = torch.from_numpy(whole * units).to(dtype)
         self.y = torch.from_numpy(y)
         self.inside = torch.from_numpy(parts).to(dtype)
@@ -186,9 +189,7 @@ def _minimise(problem: _Problem, table: Tensor, tolerance: float) -> Tensor:
     return table
 
 
-def _precondition(
-    gradient: Tensor, pairs: Sequence[tuple[Tensor, Tensor, Tensor]]
-) -> Tensor:
+def _precondition(gradient: Tensor, pairs: Sequence[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
     """Return the product of gradients [P, W] with the inverse Hessians that steps tell of."""
     q = gradient.clone()
     shares = []
