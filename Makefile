@@ -14,6 +14,8 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	# Without torchvision, which may replace torch; tests have a stand-in for it.
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps timm open_clip_torch
 	@touch $@ $(VENV)/.installed
 
 demo: $(VENV)/.installed  ## learn on real digits with three strategies, then write a report

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from steepest.models.backbones.base import Backbone
-from steepest.models.backbones.find import DEFAULT, find_backbone
+from steepest.models.backbones.find import DEFAULT, DEFAULT_TEXT, find_backbone
 
-__all__ = ["DEFAULT", "Backbone", "find_backbone"]
+__all__ = ["DEFAULT", "DEFAULT_TEXT", "Backbone", "find_backbone"]

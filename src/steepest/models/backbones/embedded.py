@@ -18,19 +18,29 @@ _CLASSES = 1000
 _SIDE = 160
 
 
-def load_embedded() -> Backbone:
+def load_embedded(*, weights: bool = True) -> Backbone:
     """Return EfficientNet-Lite0 with its ImageNet weights.
+
+    Args:
+        weights: Whether to load these; without them the weights are random, and others follow.
 
     Raises:
         InputError: If the package with the weights is not installed.
     """
-    path = find_imagenet_weights()
     model = build(NAME, _CLASSES, 3, seed=0)
-    load_weights(model, path)
+    if weights:
+        load_weights(model, find_imagenet_weights())
     model._fc = nn.Identity()  # noqa: SLF001 - the published name of its head
     model.eval()
     recipe = PhotoRecipe(_SIDE, mean=(127.0,) * 3, std=(128.0,) * 3)
-    return Backbone(NAME, model, recipe, repr(recipe), quick=_fused(model), needed_side=2 * _SIDE)
+    return Backbone(
+        NAME,
+        model,
+        recipe,
+        repr(recipe),
+        quick=_fused(model) if weights else None,
+        needed_side=2 * _SIDE,
+    )
 
 
 def _fused(model: nn.Module) -> nn.Module:

@@ -3,32 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 
-from steepest.errors import UnknownNameError
-from steepest.models.backbones.base import Backbone
+from steepest.core.wording import nearest_names
+from steepest.errors import InputError, UnknownNameError
+from steepest.models.backbones.base import Backbone, Kind
 from steepest.models.backbones.embedded import NAME as EMBEDDED
 from steepest.models.backbones.embedded import load_embedded
+from steepest.models.backbones.hugging_face import (
+    EMBEDDED_TEXT,
+    load_embedded_text,
+    load_hugging_face,
+    load_sentence_transformer,
+)
+from steepest.models.backbones.libraries import load_open_clip, load_timm, load_torchvision
 from steepest.models.backbones.own import load_own
+from steepest.models.backbones.weight_file import load_own_weights, split_file
 
 DEFAULT = EMBEDDED
-"""Default backbone."""
+"""Default backbone for images."""
 
-_PLAIN: Mapping[str, Callable[[], Backbone]] = MappingProxyType({EMBEDDED: load_embedded})
+DEFAULT_TEXT = EMBEDDED_TEXT
+"""Default backbone for text."""
+
+_PLAIN: Mapping[str, Callable[[], Backbone]] = MappingProxyType(
+    {EMBEDDED: load_embedded, EMBEDDED_TEXT: load_embedded_text}
+)
+_VISION: Mapping[str, Callable[[str, str, Path | None], Backbone]] = MappingProxyType(
+    {"timm": load_timm, "torchvision": load_torchvision, "open-clip": load_open_clip}
+)
+_LIBRARIES = (*_VISION, "hf", "sentence-transformers")
+_FORMS = (*_PLAIN, *(f"{name}:NAME" for name in _LIBRARIES), "package.module:function")
 
 
-def find_backbone(name: str = DEFAULT) -> Backbone:
+def find_backbone(name: str = DEFAULT, kind: Kind | None = None) -> Backbone:
     """Return a backbone with its weights and its preprocessing.
 
+    A library is imported when one of its nets is named, and not before. It may fetch weights that
+    are not on this machine; the embedded nets never do.
+
     Args:
-        name: ``efficientnet-lite0``, or ``package.module:function`` for one of the user's own.
+        name: ``efficientnet-lite0``; ``all-minilm-l6-v2`` for text; ``timm:NAME``,
+            ``torchvision:NAME``, ``open-clip:NAME/TAG``, ``hf:ORG/NAME`` or
+            ``sentence-transformers:NAME``; a file of weights, by itself or behind ``NAME@``; or
+            ``package.module:function`` for one of the user's own.
+        kind: What it is to look at, for nets that look at images and text; images by default.
 
     Raises:
         UnknownNameError: If there is none of that name; says the nearest.
         InputError: If what it needs is not installed, or cannot be used.
     """
-    if name in _PLAIN:
-        return _PLAIN[name]()
-    if ":" in name:
+    found = _find(name, kind)
+    if kind is not None and found.kind != kind:
+        raise InputError(f"backbone {name!r} reads {found.kind}, not {kind}")
+    return found
+
+
+def _find(name: str, kind: Kind | None) -> Backbone:
+    net, file = split_file(name)
+    if file is not None and net in ("", EMBEDDED):
+        return _with_weights(load_embedded(weights=False), file, name)
+    if net in _PLAIN and file is None:
+        return _PLAIN[net]()
+    library, colon, wanted = net.partition(":")
+    if colon and library in _VISION:
+        return _VISION[library](name, wanted, file)
+    if file is not None:
+        raise InputError(
+            f"backbone {name!r}: a file of weights is for {EMBEDDED}@FILE or {', '.join(_VISION)}"
+        )
+    if library == "hf" and colon:
+        return load_hugging_face(name, wanted, kind)
+    if library == "sentence-transformers" and colon:
+        return load_sentence_transformer(name, wanted)
+    if colon:
+        if nearest_names(library, _LIBRARIES) and not _is_importable(library):
+            raise UnknownNameError("library of backbones", library, _LIBRARIES)
         return load_own(name)
-    raise UnknownNameError("backbone", name, [*_PLAIN, "package.module:function"])
+    raise UnknownNameError("backbone", name, _FORMS)
+
+
+def _with_weights(made: Backbone, file: Path, name: str) -> Backbone:
+    if not file.is_file():
+        raise InputError(f"backbone {name!r}: there is no file {file}")
+    load_own_weights(made.model, file, EMBEDDED)
+    return Backbone(
+        name, made.model, made.prepare, made.preprocessing, needed_side=made.needed_side
+    )
+
+
+def _is_importable(module: str) -> bool:
+    from steepest.core.own_code import current_directory_importable
+
+    with current_directory_importable():
+        try:
+            return find_spec(module.partition(".")[0]) is not None
+        except (ImportError, ValueError):
+            return False

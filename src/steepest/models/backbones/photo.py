@@ -43,3 +43,71 @@ class PhotoRecipe:
         pixels = torch.from_numpy(np.array(image, dtype=np.float32)).permute(2, 0, 1)
         mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (self.mean, self.std))
         return (pixels - mean) / std
+
+
+Fit = Literal["crop", "squash", "border"]
+"""Shorter side to size and the middle cut out; both sides to size; or the longer side, padded."""
+
+
+@dataclass(frozen=True)
+class LibraryPhoto:
+    """What libraries do before testing a net: resize, cut out the middle, (x − mean) / std.
+
+    Attributes:
+        side: The square's side in pixels.
+        resized: What sides are resized to before the middle is cut out.
+        mean: Per channel, on the scale 0..1.
+        std: Per channel, on the same scale.
+        interpolation: Between pixels.
+        fit: Which sides are resized, and how the rest is made up for.
+    """
+
+    side: int
+    resized: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str = "bicubic"
+    fit: Fit = "crop"
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        """Return pixels [3, side, side] of an RGB image."""
+        from PIL import Image
+
+        image = image.resize(self._size(*image.size), _resampling(self.interpolation))
+        if image.size != (self.side, self.side):
+            # Negative places are beyond the edge.
+            left, top = (round((length - self.side) / 2.0) for length in image.size)
+            ground = Image.new("RGB", (self.side, self.side), self._ground)
+            ground.paste(image, (-left, -top))
+            image = ground
+        pixels = torch.from_numpy(np.array(image, dtype=np.float32)).permute(2, 0, 1) / 255
+        mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (self.mean, self.std))
+        return (pixels - mean) / std
+
+    @property
+    def _ground(self) -> tuple[int, int, int]:
+        red, green, blue = (round(255 * value) for value in self.mean)
+        return (red, green, blue)
+
+    def _size(self, width: int, height: int) -> tuple[int, int]:
+        if self.fit == "squash":
+            return self.resized, self.resized
+        measured = max(width, height) if self.fit == "border" else min(width, height)
+        return tuple(  # type: ignore[return-value]
+            self.resized if length == measured else max(1, int(self.resized * length / measured))
+            for length in (width, height)
+        )
+
+
+def _resampling(name: str) -> Image.Resampling:
+    from PIL.Image import Resampling
+
+    kinds = {
+        "nearest": Resampling.NEAREST,
+        "bilinear": Resampling.BILINEAR,
+        "bicubic": Resampling.BICUBIC,
+        "lanczos": Resampling.LANCZOS,
+        "box": Resampling.BOX,
+        "hamming": Resampling.HAMMING,
+    }
+    return kinds.get(name, Resampling.BICUBIC)
