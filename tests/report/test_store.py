@@ -73,6 +73,14 @@ def test_runs_are_found_in_folders_and_in_archives_below(tmp_path):
     assert not runs[1].has("comparison.json")
 
 
+def test_archives_come_in_the_order_of_the_folders_that_were_packed(tmp_path):
+    for name in ("full-earlier", "full"):  # in ASCII, "full-earlier.tar.xz" is the first of both
+        pack(write_comparison(tmp_path / name, ["margin"], seeds=(0,), cycles=1))
+        shutil.rmtree(tmp_path / name)
+    places = [run.place for store in stores_below(tmp_path) for run in store.runs()]
+    assert [place.relative_to(tmp_path).parts[0] for place in places] == ["full", "full-earlier"]
+
+
 def test_a_folder_without_records_is_not_packed(tmp_path, capsys):
     with pytest.raises(RunFolderError, match="holds no records"):
         pack(tmp_path)

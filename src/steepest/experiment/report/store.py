@@ -74,14 +74,20 @@ def open_store(path: Path) -> Store:
 
 
 def stores_below(folder: Path) -> Iterator[Store]:
-    """Yield the folder itself and every archive in it, at any depth.
+    """Yield the folder itself and every archive in it, at any depth, in the order of their names.
+
+    ``full`` comes before ``full-earlier``, as the folders that they were made from would.
 
     Raises:
         JournalError: If an archive is damaged.
     """
     yield Store(folder)
-    for path in sorted(folder.rglob(f"*{SUFFIX}")):
+    for path in sorted(folder.rglob(f"*{SUFFIX}"), key=_without_suffix):
         yield _read_archive(path)
+
+
+def _without_suffix(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(SUFFIX))
 
 
 def is_archive(path: Path) -> bool:
