@@ -7,7 +7,7 @@ import io
 
 from shell import run_here, select_args
 
-from steepest import Pool
+from steepest.labelling.project import open_pool
 
 NAMES = "cat,dog,owl,newt"
 
@@ -35,4 +35,4 @@ def fill_in(sheet, label="owl"):
 
 
 def pool_of(workshop):
-    return Pool.replay(workshop / "loop" / "pool.jsonl")
+    return open_pool(workshop / "loop", "sheet")

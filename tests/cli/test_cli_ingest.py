@@ -12,7 +12,6 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from shell import assert_one_line, contents, finish, run_here, select_args, start
 
-from steepest import Pool
 from steepest.pool import State
 
 pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
@@ -63,8 +62,8 @@ def test_a_round_tells_which_other_models_were_asked(workshop, capsys, strategy,
     asked = ["--strategy", strategy, option]
     begin(capsys, *asked, "weights.safetensors")
     begin(capsys, *asked, "other.safetensors", "--more")
-    rounds = sorted((workshop / "loop" / "rounds").iterdir())
-    first, second = (json.loads(file.read_text())["request"]["other models"] for file in rounds)
+    with pool_of(workshop) as pool:
+        first, second = (made["request"]["other models"] for made in pool.rounds().values())
     assert first != second
 
 
@@ -174,11 +173,12 @@ def test_a_loop_that_is_none_is_one_line(workshop, capsys):
     assert (told.code, "no maps" in told.err) == (2, True)
 
 
-def test_a_pool_in_use_is_one_line(workshop, capsys):
+def test_labels_come_in_while_others_have_the_pool_open(workshop, capsys):
     begin(capsys)
     (workshop / "l.csv").write_text("id,label\n1,cat\n")
-    with Pool.open(workshop / "loop" / "pool.jsonl"):
-        assert_one_line(run_here(capsys, "ingest", "l.csv", "--run", "loop"), "in use")
+    with pool_of(workshop) as pool:
+        assert run_here(capsys, "ingest", "l.csv", "--run", "loop").code == 0
+        assert pool.label_of(1) == 0
 
 
 def test_a_killed_choice_is_made_again_by_the_same_command(workshop, capsys):

@@ -12,9 +12,13 @@ import pytest
 from PIL import Image
 from shell import assert_one_line, contents, finish, run_here, select_args, start
 
-from steepest import Pool
 from steepest.cli import label_studio
+<<<<<<< HEAD
 from steepest.core.web import Patience
+=======
+from steepest.core.retry import Patience
+from steepest.labelling.project import open_pool
+>>>>>>> 2aff93b (Labelling: sheets and Label Studio keep to the page's store; folders with journals are upgraded when they are opened)
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "labelling" / "label_studio"))
 from fake_label_studio import TOKEN, serving
@@ -51,7 +55,8 @@ def run(capsys, action, *more):
 
 
 def labels_of(loop):
-    return dict(zip(*Pool.replay(loop / "pool.jsonl").labelled(), strict=True))
+    with open_pool(loop) as pool:
+        return dict(zip(*pool.labelled(), strict=True))
 
 
 def test_push_label_pull(loop, capsys, server):
@@ -144,4 +149,3 @@ def test_watching_ends_by_control_c_with_nothing_lost(loop, server):
     assert "stopped" in told.err
     assert "Traceback" not in told.err
     assert labels_of(loop) == {sample: 3}
-    Pool.open(loop / "pool.jsonl").close()

@@ -13,6 +13,7 @@ from shell import assert_one_line, run_here, select_args, small_model
 import steepest
 from steepest.data.folder import ImageFolder
 from steepest.experiment.variants import parse_variants
+from steepest.labelling.project import open_pool
 from steepest.labelling.project.settings import Settings
 
 WAYS = '''
@@ -266,7 +267,8 @@ def test_a_loop_over_a_pool_of_ones_own_goes_on(own, capsys):
     told = run_here(capsys, *argv)
     assert (told.code, "nothing new was chosen" in told.out) == (0, True), told.err
     assert (own / "picks.csv").read_text() == first
-    assert json.loads((own / "loop" / "loop.json").read_text())["pool"] == "own_pools:scans"
+    with open_pool(own / "loop") as pool:
+        assert pool.about().pool == "own_pools:scans"
     more = ["--run", "other", "--class-names", "a,b,c,d", "--export", "label-studio"]
     told = run_here(capsys, *select_args(pool="own_pools:scans", out="t.json", more=more))
     assert_one_line(told, "is code: take --export csv or jsonl")

@@ -24,7 +24,7 @@ from steepest.errors import (
     SteepestError,
 )
 from steepest.pool import Pool, State, Verb
-from steepest.pool.ledger import Ledger
+from steepest.pool.ledger import MemoryLedger
 
 CALLS = st.lists(
     st.tuples(
@@ -129,7 +129,7 @@ def test_an_interrupt_after_the_write_cannot_write_the_same_change_twice(tmp_pat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "apply", interrupt)
+        patch.setattr(MemoryLedger, "apply", interrupt)
         with pytest.raises(KeyboardInterrupt):
             pool.query([1], cycle=0, who="ann")
     with pytest.raises(PoolError, match="cut short"):

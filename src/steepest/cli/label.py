@@ -142,6 +142,8 @@ def execute(arguments: argparse.Namespace) -> int:
     _check_parts()
     from steepest.labelling.exchange.folder import read_names
     from steepest.labelling.project import Project
+    from steepest.labelling.project.opening import upgrade_folder
+    from steepest.labelling.project.trust import refuse_links
     from steepest.labelling.web.server import listen, serve
     from steepest.labelling.web.token_file import keep_token
 
@@ -151,6 +153,8 @@ def execute(arguments: argparse.Namespace) -> int:
         raise InputError("--known-only says what to take of --labels FILE; give both")
     classes = [name for name in read_names(arguments.classes) if name]
     place = arguments.project or arguments.photos / ".steepest"
+    refuse_links(place, named=arguments.project is not None)
+    upgrade_folder(place)
     settings = _settings_of(arguments, place)
     if not arguments.photos.is_dir():
         what = "is a file; name its folder" if arguments.photos.exists() else "no such folder"

@@ -1,8 +1,10 @@
-"""The present state of every sample, built up entry by entry, in memory alone."""
+"""The present state of every sample: what a pool asks of its ledger, and the one in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 from steepest.core.journal import Entry
 from steepest.core.seeds import SampleId
@@ -23,8 +25,63 @@ _STATES = tuple(State)
 _CODES = {state: code for code, state in enumerate(_STATES)}
 
 
-class Ledger:
-    """States, labels and past of a fixed set of samples.
+class Ledger(Protocol):
+    """What keeps the states of a pool's samples.
+
+    Attributes:
+        atomic: Whether a change that fails leaves nothing behind.
+    """
+
+    atomic: bool
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def __contains__(self, sample: SampleId) -> bool:
+        """Decide whether a sample is in the pool."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make the changes within it one change, if the ledger can."""
+
+    def check(self, verb: Verb, ids: Sequence[SampleId]) -> None:
+        """Raise what stands in the way of a verb; change nothing."""
+
+    def apply(self, entry: Entry) -> None:
+        """Take in one entry that was checked."""
+
+    def normal(self, label: Label) -> Label:
+        """Return a plain label as the ledger would give it back."""
+
+    def state(self, sample: SampleId) -> State:
+        """Return where a sample stands."""
+
+    def label_of(self, sample: SampleId) -> Label:
+        """Return the label of a labelled sample."""
+
+    def ids(self, state: State | None) -> list[SampleId]:
+        """Return all ids, or those in one state, in pool order."""
+
+    def taken(self) -> list[SampleId]:
+        """Return the samples that cannot be asked for now, in pool order."""
+
+    def labelled(self) -> tuple[list[SampleId], list[Label]]:
+        """Return the labelled ids in pool order and their labels."""
+
+    def counts(self) -> dict[State, int]:
+        """Return how many samples are in each state."""
+
+    def cycle_of(self, sample: SampleId) -> int | None:
+        """Return the cycle of a sample's last change, or None if there was none."""
+
+    def history(self, sample: SampleId) -> list[Event]:
+        """Return all that happened to one sample, oldest first."""
+
+    def events(self) -> Iterator[Event]:
+        """Yield all that happened, oldest first."""
+
+
+class MemoryLedger:
+    """States, labels and past of a fixed set of samples, built up entry by entry.
 
     A million samples are common, so states are bytes and the past is the entries themselves,
     with their numbers kept per sample that was ever touched.
@@ -32,6 +89,8 @@ class Ledger:
     Args:
         ids: Distinct plain ids [N] in pool order.
     """
+
+    atomic = False
 
     def __init__(self, ids: Sequence[SampleId]) -> None:
         self._position = {i: position for position, i in enumerate(ids)}
@@ -46,14 +105,18 @@ class Ledger:
     def __contains__(self, sample: SampleId) -> bool:
         return sample in self._position
 
+    def transaction(self) -> AbstractContextManager[None]:
+        """Return a context that changes nothing: every entry stands by itself."""
+        return nullcontext()
+
     def check(self, verb: Verb, ids: Sequence[SampleId]) -> None:
         """Raise what stands in the way of a verb; change nothing."""
-        start = START[verb]
         for sample in ids:
-            state = self.state(sample)
-            if state not in start:
-                fitting = " or ".join(fitting_verbs(state))
-                raise PoolError(f"cannot {verb} sample {sample!r}: it is {state}; use {fitting}")
+            check_start(verb, sample, self.state(sample))
+
+    def normal(self, label: Label) -> Label:
+        """Return the label itself."""
+        return label
 
     def apply(self, entry: Entry) -> None:
         """Take in one entry that was checked."""
@@ -83,6 +146,16 @@ class Ledger:
             return list(self._position)
         code = _CODES[state]
         return [i for i, c in zip(self._position, self._codes, strict=True) if c == code]
+
+    def taken(self) -> list[SampleId]:
+        """Return the samples that are not unlabelled, in pool order."""
+        free = _CODES[State.UNLABELLED]
+        return [i for i, c in zip(self._position, self._codes, strict=True) if c != free]
+
+    def labelled(self) -> tuple[list[SampleId], list[Label]]:
+        """Return the labelled ids in pool order and their labels."""
+        ids = self.ids(State.LABELLED)
+        return ids, [copy_label(self._labels[i]) for i in ids]
 
     def counts(self) -> dict[State, int]:
         """Return how many samples are in each state."""
@@ -115,3 +188,14 @@ class Ledger:
             raise InputError(
                 f"sample {sample!r} is not in the pool; use the ids it was created with"
             ) from None
+
+
+def check_start(verb: Verb, sample: SampleId, state: State) -> None:
+    """Refuse a verb that cannot start from a sample's state.
+
+    Raises:
+        PoolError: Naming the verbs that can.
+    """
+    if state not in START[verb]:
+        fitting = " or ".join(fitting_verbs(state))
+        raise PoolError(f"cannot {verb} sample {sample!r}: it is {state}; use {fitting}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
@@ -12,9 +13,16 @@ from steepest.core.lock import FileLock
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, JournalError, PoolError
 from steepest.pool.entries import check_entry, check_pool_ids, make_entry, make_header, read_header
+<<<<<<< HEAD
 from steepest.pool.ledger import Ledger
 from steepest.pool.states import Event, State, Verb
 from steepest.pool.values import Label, plain_id, plain_ids, plain_labels
+=======
+from steepest.pool.event import Event
+from steepest.pool.ledger import Ledger, MemoryLedger
+from steepest.pool.states import State, Verb
+from steepest.pool.values import Label, plain_id, plain_ids, plain_label, plain_labels
+>>>>>>> 2aff93b (Labelling: sheets and Label Studio keep to the page's store; folders with journals are upgraded when they are opened)
 
 _CUT_SHORT = "was cut short in the middle of a change; close it and open it again"
 
@@ -57,11 +65,11 @@ class Pool:
         """
         plain = check_pool_ids(ids)
         if path is None:
-            return cls(Ledger(plain))
+            return cls(MemoryLedger(plain))
         path = Path(path)
         lock = FileLock(path)
         try:
-            pool = cls(Ledger(plain), path)
+            pool = cls(MemoryLedger(plain), path)
             pool._journal = _begin_journal(path, make_header(plain))
         except BaseException:
             lock.release()
@@ -159,17 +167,23 @@ class Pool:
 
     def taken(self) -> list[SampleId]:
         """Return the samples that cannot be asked for: queried, labelled or skipped."""
-        free = set(self.ids(State.UNLABELLED))
-        return [sample for sample in self.ids() if sample not in free]
+        return self._ledger.taken()
 
     def labelled(self) -> tuple[list[SampleId], list[Label]]:
         """Return the labelled ids in pool order and their labels."""
-        ids = self._ledger.ids(State.LABELLED)
-        return ids, [self._ledger.label_of(i) for i in ids]
+        return self._ledger.labelled()
 
     def counts(self) -> dict[State, int]:
         """Return how many samples are in each state."""
         return self._ledger.counts()
+
+    def normal(self, label: Label) -> Label:
+        """Return a label as the pool would give it back: a class's number for its name, say."""
+        return self._ledger.normal(plain_label(label))
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make the verbs within it one change, all or none; in a journal each stands by itself."""
+        return self._ledger.transaction()
 
     def cycle_of(self, sample: SampleId) -> int | None:
         """Return the cycle of a sample's last change, or None if there was none."""
@@ -217,7 +231,7 @@ class Pool:
         if reason:
             entry["reason"] = reason
         check_entry(entry)
-        with self._turn:
+        with self._ledger.transaction(), self._turn:
             if self._refusal:
                 raise PoolError(f"{self.path or 'the pool'} {self._refusal}")
             self._ledger.check(verb, entry["ids"])
@@ -225,6 +239,9 @@ class Pool:
                 self._commit(entry)
 
     def _commit(self, entry: Entry) -> None:
+        if self._ledger.atomic:
+            self._ledger.apply(entry)
+            return
         # If the disk fails or the user interrupts, memory and file may differ: refuse to write
         # on, because a verb accepted from stale memory would make the journal contradict itself.
         self._refusal = _CUT_SHORT
@@ -273,9 +290,9 @@ def _check_first_line(path: Path) -> None:
         )
 
 
-def _rebuild(path: Path, entries: Sequence[Entry]) -> Ledger:
+def _rebuild(path: Path, entries: Sequence[Entry]) -> MemoryLedger:
     try:
-        ledger = Ledger(read_header(entries))
+        ledger = MemoryLedger(read_header(entries))
     except InputError as error:
         raise JournalError(f"{path}: {error}") from error
     for line, entry in enumerate(entries[1:], start=2):

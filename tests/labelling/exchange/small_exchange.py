@@ -25,4 +25,5 @@ def labels_of(folder):
 
 
 def journal(folder):
-    return (folder.path / "pool.jsonl").read_bytes()
+    """Return all that ever happened."""
+    return list(folder.read_pool().events())

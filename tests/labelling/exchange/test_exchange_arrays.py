@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -63,14 +61,11 @@ def test_another_array_is_refused(loop, other, message):
 
 
 def test_a_loop_from_before_goes_on_and_notes_the_array(loop):
-    file = loop.path / "loop.json"
-    table = json.loads(file.read_text())
-    del table["array"]
-    file.write_text(json.dumps(table))
+    with loop.open_pool() as pool:
+        pool.change_about(array=None)
     found = LoopFolder.find(loop.path, range(6), settings(changed(1)))
     found.note_array(identify_array(changed(1)))
     with pytest.raises(RunFolderError, match="other values"):
         LoopFolder.find(loop.path, range(6), settings(ROWS))
-    before = file.stat().st_mtime_ns
     LoopFolder.open(loop.path).note_array(identify_array(ROWS))
-    assert file.stat().st_mtime_ns == before
+    assert LoopFolder.open(loop.path).settings.array == identify_array(changed(1))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 from small_exchange import journal, labels_of, make_folder
 
-from steepest.errors import DroppedEntryWarning, InputError, JournalError, PoolError, SteepestError
+from steepest.errors import DataError, InputError, JournalError, PoolError, SteepestError
+from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.ingest import ingest
 from steepest.labelling.exchange.rounds import Round
 from steepest.labelling.exchange.vocabulary import Vocabulary
@@ -234,13 +236,14 @@ def test_what_is_on_record_is_replaced_only_on_request(folder, write):
 
 
 @pytest.mark.parametrize("entries", range(4))
-def test_a_crash_between_two_entries_is_mended_by_the_same_file(
+def test_a_crash_between_two_entries_leaves_nothing_of_the_file(
     folder, write, monkeypatch, entries
 ):
     path = write("l.csv", "id,label,skip\na.png,dog,\nf.png,,dark\ne.png,2,\nä d.png,2,\n")
     ingest(write("first.csv", "id,label,skip\na.png,cat,\ne.png,,dark\n"), folder)
     from steepest.pool import Pool
 
+    before = journal(folder)
     written, commit = [], Pool._commit
 
     def crash(self, entry):
@@ -253,6 +256,8 @@ def test_a_crash_between_two_entries_is_mended_by_the_same_file(
     with pytest.raises(KeyboardInterrupt):
         ingest(path, folder, relabel=True)
     monkeypatch.undo()
+    assert journal(folder) == before
+    assert not (folder.path / "labels.csv").exists() or labels_of(folder) == {"a.png": 0}
     ingest(path, folder, relabel=True)
     assert labels_of(folder) == {"a.png": 1, "e.png": 2, "ä d.png": 2}
     assert folder.read_pool().state("f.png") is State.SKIPPED
@@ -312,50 +317,37 @@ def answered(folder, write):
     return folder
 
 
-def damaged(content):
-    """Yield a journal with each line after the first gone, and with a bit of each flipped."""
-    lines = content.splitlines(keepends=True)
-    for place in range(1, len(lines) - 1):
-        yield b"".join(lines[:place] + lines[place + 1 :])
-    for place, line in enumerate(lines):
-        for spot in (3, len(line) // 2, len(line) - 2, len(line) - 1):
-            bad = line[:spot] + bytes([line[spot] ^ 2]) + line[spot + 1 :]
-            yield b"".join([*lines[:place], bad, *lines[place + 1 :]])
-
-
-def test_no_damage_to_the_journal_costs_a_label_of_the_table(answered, write):
-    path, table = answered.path / "pool.jsonl", answered.path / "labels.csv"
-    whole, labels = path.read_bytes(), table.read_bytes()
-    more = write("more.csv", "id,label\ne.png,cat\n")
-    count = 0
-    for content in damaged(whole):
-        path.write_bytes(content)
-        with pytest.raises(JournalError, match=r"begin another loop and take .*labels\.csv"):
-            ingest(more, answered)
-        assert (path.read_bytes(), table.read_bytes()) == (content, labels)
-        count += 1
-    assert count > 15
-    path.write_bytes(whole)
-    assert ingest(more, answered).new == 1
-    assert table.read_bytes() == labels + b"e.png,cat\n"
-
-
-def test_answers_that_are_in_the_table_alone_are_not_written_over(folder, write):
-    """The end of a journal may be gone, and nothing in it tells."""
-    before = journal(folder)
-    ingest(write("first.csv", CSV), folder)
-    path, table = folder.path / "pool.jsonl", folder.path / "labels.csv"
+@pytest.mark.parametrize("left", [0, 50, 5000])
+def test_a_damaged_file_says_where_the_labels_still_are(answered, write, left):
+    file, table = answered.path / "labels.sqlite", answered.path / "labels.csv"
     labels = table.read_bytes()
-    path.write_bytes(before + b'{"entry":"la')
-    with pytest.warns(DroppedEntryWarning):
-        folder.open_pool().close()
+    answered.store.close()
+    content = file.read_bytes()[:left]
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"begin another loop and take .*labels\.csv into it"):
+        ingest(write("more.csv", "id,label\ne.png,cat\n"), LoopFolder.open(answered.path))
+    assert (file.read_bytes(), table.read_bytes()) == (content, labels)
+
+
+def test_answers_that_are_in_the_table_alone_are_not_written_over(folder, write, tmp_path):
+    """Somebody may have put an older copy of the project's file in place."""
+    folder.store.copy_to(tmp_path / "old.sqlite")
+    ingest(write("first.csv", CSV), folder)
+    table = folder.path / "labels.csv"
+    labels = table.read_bytes()
+    folder.store.close()
+    shutil.copyfile(tmp_path / "old.sqlite", folder.path / "labels.sqlite")
+    folder = LoopFolder.open(folder.path)
+    before = journal(folder)
     for told in ("e.png,cat", "a.png,dog"):
         with pytest.raises(JournalError, match=r"labels\.csv has 3 .*'cat' of sample 'a.png'"):
             ingest(write("more.csv", f"id,label\n{told}\n"), folder)
         assert table.read_bytes() == labels
         assert journal(folder) == before
     assert ingest(write("more.csv", CSV + "e.png,cat\n"), folder).new == 4
-    path.write_bytes(before)
+    folder.store.close()
+    shutil.copyfile(tmp_path / "old.sqlite", folder.path / "labels.sqlite")
+    folder = LoopFolder.open(folder.path)
     assert ingest(table, folder).new == 4
     table.write_text("nothing")
     with pytest.raises(JournalError, match=r"line 1: .*move the file away"):

@@ -21,19 +21,19 @@ def old(tmp_path):
         project.queue.answer("ann", "red-000.png", ["red"])
         project.queue.next("ann")
     file = sqlite3.connect(photos / ".steepest" / FILE_NAME)
-    for index in ("by_size", "by_content", "changed", "copied", "asked_again"):
+    for index in ("by_size", "by_content", "changed", "copied", "asked_again", "asked"):
         file.execute(f"DROP INDEX images_{index}")
     for table, column in (
         *(("images", name) for name in ("content", "changed", "asked_again", "copy_of", "enough")),
-        ("images", "place"),
+        *(("images", name) for name in ("place", "asked")),
         ("images", "rests_until"),
         ("assignments", "browser"),
         ("trainings", "folds"),
         ("trainings", "answers"),
-        ("answers", "browser"),
+        *(("answers", name) for name in ("browser", "round", "reason")),
     ):
         file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-    for table in ("decided", "decisions"):
+    for table in ("decided", "decisions", "project", "questions", "rounds"):
         file.execute(f"DROP TABLE {table}")
     file.execute("UPDATE images SET unreadable = 'x', open = 0 WHERE id = 'blue-002.png'")
     file.execute("PRAGMA user_version = 1")
@@ -59,6 +59,7 @@ def test_the_columns_of_old_and_new_projects_stand_in_the_same_order(old, tmp_pa
         file = sqlite3.connect(photos / ".steepest" / FILE_NAME)
         assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
         tables = ("images", "assignments", "trainings", "answers", "decisions", "decided")
+        tables += ("project", "questions", "rounds")
         indexes = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' ORDER BY name"
         columns = [file.execute(f"PRAGMA table_info({table})").fetchall() for table in tables]
         named = [[(row[1], row[2]) for row in rows] for rows in columns]

@@ -9,12 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from steepest.core.wording import counted
-from steepest.errors import InputError, JournalError
-from steepest.labelling.exchange.answer import Answer
-from steepest.labelling.exchange.folder import JOURNAL, LABELS, LoopFolder
+from steepest.errors import InputError
 from steepest.labelling.exchange.rows import Row, skip_reason
 from steepest.labelling.exchange.text import read_text
-from steepest.pool import Pool
 from steepest.selecting.selection import Selection
 
 _SEPARATORS = (",", ";", "\t")
@@ -107,50 +104,11 @@ def sheet(picks: Selection) -> str:
         [sample, "", "", rank, "" if math.isnan(score) else repr(score)]
         for sample, rank, score in rows
     ]
-    return _table([["id", "label", "skip", "rank", "score"], *cells])
+    return table_text([["id", "label", "skip", "rank", "score"], *cells])
 
 
-def label_table(folder: LoopFolder, pool: Pool) -> str:
-    """Return all labels on record as a table that ``read_csv`` reads."""
-    ids, labels = pool.labelled()
-    cells = [[sample, folder.say(label)] for sample, label in zip(ids, labels, strict=True)]
-    return _table([["id", "label"], *cells])
-
-
-def check_known(folder: LoopFolder, pool: Pool, answers: Iterable[Answer]) -> None:
-    """Refuse to go on if the table of all labels tells of some that nobody knows of.
-
-    It is about to be written anew, and may be the last place where they are.
-
-    Args:
-        folder: The loop, with its table as it was left.
-        pool: Its pool.
-        answers: What is being taken in.
-
-    Raises:
-        JournalError: If there are such labels, or the table cannot be read.
-    """
-    path = folder.path / LABELS
-    if not path.exists():
-        return
-    given = [(event.id, event.label) for event in pool.events() if event.label is not None]
-    given += [(answer.id, answer.label) for answer in answers if answer.label is not None]
-    known = {(str(sample), folder.say(label)) for sample, label in given}
-    try:
-        rows = [(str(row.id), str(row.label)) for row in read_csv(path)]
-    except InputError as error:
-        raise JournalError(f"{error}; or move the file away, and it is written anew") from error
-    strange = [row for row in rows if row not in known]
-    if strange:
-        sample, label = strange[0]
-        raise JournalError(
-            f"{path} has {counted(len(strange), 'label')} that {JOURNAL} does not know of, such as "
-            f"{label!r} of sample {sample!r}; take them in by `steepest ingest {path} --run "
-            f"{folder.path}`, or move the file away if they were no answers"
-        )
-
-
-def _table(rows: Iterable[Sequence[object]]) -> str:
+def table_text(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as they stand in a file; what would end a row is quoted."""
     text, rows = io.StringIO(), list(rows)
     # By itself, the writer leaves a carriage return without quotes, and that ends a row.
     odd = any("\r" in str(cell) for row in rows for cell in row)

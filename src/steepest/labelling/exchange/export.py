@@ -52,7 +52,7 @@ def check_taken_in(kind: str | None, path: Path, folder: LoopFolder, pool: Pool)
     if reader is None:
         return
     try:
-        answers = to_answers(reader(path), path, folder, pool)
+        answers = to_answers(reader(path), path, folder.vocabulary, pool)
         answers = merge(answers, str(path), folder.say)
     except InputError as error:
         raise InputError(

@@ -1,77 +1,85 @@
-"""The folder of a labelling loop: its pool, its classes and the rounds of picks."""
+"""The folder of a labelling project as sheets and servers see it: its pool, classes and rounds."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from steepest.core.files import SCRATCH_PREFIX, write_atomically
-from steepest.core.parsing import parse_json
+from steepest.core.files import SCRATCH_PREFIX
+from steepest.core.lock import FileLock
 from steepest.core.seeds import SampleId
 from steepest.core.tables import from_table, to_table
-from steepest.errors import InputError, JournalError, PoolError, RunFolderError
+from steepest.errors import DataError, InputError, PoolError, RunFolderError
 from steepest.labelling.exchange.array_identity import ArrayIdentity
 from steepest.labelling.exchange.maps import MapStore
-from steepest.labelling.exchange.rounds import Round, read_round, write_round
-from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
-from steepest.pool import FileLock, Pool, State, Verb
+from steepest.labelling.exchange.rounds import Round, round_from_table, round_to_table
+from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION, Vocabulary
+from steepest.labelling.project.about import About, keep_to_classes
+from steepest.labelling.project.ledger import ProjectPool
+from steepest.labelling.project.opening import (
+    SHEETS,
+    begin_project,
+    holds_project,
+    upgrade_folder,
+)
+from steepest.labelling.project.photos_note import PHOTOS_NAME
+from steepest.labelling.project.settings import load_settings
+from steepest.labelling.project.store import FILE_NAME, Store
+from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label
 
-SETTINGS, JOURNAL, LABELS = "loop.json", "pool.jsonl", "labels.csv"
-FORMAT = 1
+LABELS = "labels.csv"
 SERVER = "label-studio:"
 """How the names of people begin whose answers came from a server."""
+_CHOOSING = "choosing"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for a loop from its first round to its last.
+    """What holds for a project from its first round to its last.
 
     Attributes:
         task: What is asked about each sample.
         classes: The classes' names [C].
         pool: Where the samples are: a folder of images, or an array.
-        format: The version of this file.
-        array: What tells the array from others; None for a folder, and in files that were written
+        array: What tells the array from others; None for a folder, and in projects that were begun
             before it was kept.
     """
 
     task: str
     classes: tuple[str, ...]
     pool: str
-    format: int = FORMAT
     array: ArrayIdentity | None = None
 
 
 class LoopFolder:
-    """A labelling loop on disk. Nothing of it is held between two calls.
+    """A labelling project on disk, as one who asks in rounds sees it.
 
-    Made by ``begin`` or ``open``.
+    Made by ``find`` or ``open``. Others may use the project at the same time; nothing of it is
+    held between two calls.
 
     Attributes:
         path: The folder.
         vocabulary: The task and its classes.
-        source: Where the samples are.
         maps: The label maps, for segmentation.
     """
 
     def __init__(self, path: Path, settings: Settings) -> None:
         self.path = path
         self._settings = settings
+        self._store: Store | None = None
         self.vocabulary = Vocabulary(settings.task, settings.classes)
-        self.source = Path(settings.pool)
         self.maps = MapStore(path)
 
     @classmethod
     def find(cls, path: Path, ids: Sequence[SampleId], settings: Settings) -> LoopFolder:
-        """Return the loop that is there, or one that ``begin`` has still to make.
+        """Return the project that is there, or one that ``begin`` has still to make.
 
         Raises:
-            RunFolderError: If the folder holds something else, or another loop.
+            RunFolderError: If the folder holds something else, or another project.
         """
         if not _holds_loop(path):
             return cls(path, settings)
@@ -79,57 +87,9 @@ class LoopFolder:
         folder.check_same(ids, settings)
         return folder
 
-    @property
-    def settings(self) -> Settings:
-        """What holds for the loop."""
-        return self._settings
-
-    @property
-    def begun(self) -> bool:
-        """Whether the loop is there."""
-        return _holds_loop(self.path)
-
-    def begin(self, ids: Sequence[SampleId]) -> None:
-        """Make the folder, if it is not there.
-
-        Raises:
-            RunFolderError: If another loop was made there in the meantime.
-        """
-        if not self.begun:
-            with self.hold():
-                if not self.begun:
-                    # The pool is made last: without it, nothing has begun; this is done again.
-                    self._write_settings()
-                    Pool.create(ids, self.path / JOURNAL).close()
-                    return
-        self.open(self.path).check_same(ids, self._settings)
-
-    def hold(self) -> FileLock:
-        """Keep others from choosing; labels can be taken in all the same.
-
-        Raises:
-            RunFolderError: If someone else is choosing.
-        """
-        try:
-            return FileLock(self.path / SETTINGS)
-        except RunFolderError as error:
-            raise RunFolderError(
-                f"{error}; if another command is choosing there, run this one again after it"
-            ) from error
-
-    def note_array(self, array: ArrayIdentity | None) -> None:
-        """Keep what tells the array from others, if the loop is older than that."""
-        if array is not None and self._settings.array is None:
-            self._settings = replace(self._settings, array=array)
-            self._write_settings()
-
-    def _write_settings(self) -> None:
-        table = json.dumps(to_table(self._settings), indent=1)
-        write_atomically(self.path / SETTINGS, table + "\n")
-
     @classmethod
     def open(cls, path: Path) -> LoopFolder:
-        """Go on with a loop.
+        """Go on with a project.
 
         Raises:
             RunFolderError: If there is none, or one that this version cannot read.
@@ -138,47 +98,104 @@ class LoopFolder:
             raise RunFolderError(
                 f"{path} holds no labelling loop; make one by `steepest select --run {path}`"
             )
-        file = path / SETTINGS
+        upgrade_folder(path)
+        store = _open_store(path)
+        settings = _read_settings(store)
+        folder = cls(path, settings)
+        folder._store = store
+        return folder
+
+    @property
+    def settings(self) -> Settings:
+        """What holds for the project."""
+        return self._settings
+
+    @property
+    def source(self) -> Path:
+        """Where the samples are."""
+        return Path(self._settings.pool)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the project is there."""
+        return _holds_loop(self.path)
+
+    def begin(self, ids: Sequence[SampleId]) -> None:
+        """Make the project, if it is not there.
+
+        Raises:
+            RunFolderError: If another one was made there in the meantime.
+        """
+        settings = self._settings
+        about = from_table(
+            About,
+            {
+                "task": settings.task,
+                "numbered": isinstance(ids[0], int),
+                "pool": settings.pool,
+                "array": None if settings.array is None else to_table(settings.array),
+            },
+        )
+        if not self.begun:
+            with self.hold():
+                if begin_project(self.path, ids, about, settings.classes):
+                    return
+        self.open(self.path).check_same(ids, settings)
+
+    def hold(self) -> FileLock:
+        """Keep others from choosing; labels can be taken in all the same.
+
+        Raises:
+            RunFolderError: If someone else is choosing.
+        """
         try:
-            table: dict[str, Any] = parse_json(file.read_text(encoding="utf-8"))
-            settings = from_table(Settings, table)
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise RunFolderError(f"{file} is damaged ({error}); restore it from a copy") from error
-        if settings.format != FORMAT:
-            raise RunFolderError(f"{file} has format {settings.format}; use the steepest it is of")
-        return cls(path, settings)
+            return FileLock(self.path / _CHOOSING, shown=self.path)
+        except RunFolderError as error:
+            raise RunFolderError(
+                f"{error}; if another command is choosing there, run this one again after it"
+            ) from error
 
-    def open_pool(self) -> Pool:
-        """Hold the pool for writing."""
-        return self._open_journal(Pool.open)
+    def note_array(self, array: ArrayIdentity | None) -> None:
+        """Keep what tells the array from others, if the project is older than that."""
+        if array is not None and self._settings.array is None:
+            with self.open_pool() as pool:
+                pool.change_about(array=to_table(array))
+            self._refresh()
 
-    def read_pool(self) -> Pool:
-        """Show the pool as it is now."""
-        return self._open_journal(Pool.replay)
+    def open_pool(self) -> ProjectPool:
+        """Open the pool for verbs; in a ``transaction`` of it nobody else changes anything."""
+        self._refresh()
+        return ProjectPool(self.store, SHEETS)
 
-    def _open_journal(self, how: Callable[[Path], Pool]) -> Pool:
-        """Open the pool, and say where labels still are if it is damaged."""
-        try:
-            return how(self.path / JOURNAL)
-        except JournalError as error:
-            table = self.path / LABELS
-            if not table.exists():
-                raise
-            remedy = f"or begin another loop and take {table} into it by `steepest ingest`"
-            raise JournalError(f"{error}, {remedy}") from error
+    def read_pool(self) -> ProjectPool:
+        """Show the pool as it is at every moment; it refuses verbs."""
+        pool = self.open_pool()
+        pool.close()
+        return pool
 
-    def key(self, pool: Pool) -> str:
-        """Return what tells this loop's samples and classes from others'."""
-        told = json.dumps([self.vocabulary.task, self.vocabulary.names, pool.ids()])
-        return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+    def key(self, pool: ProjectPool) -> str:
+        """Return what tells this project's samples and classes from others'.
 
-    def round_file(self, number: int) -> Path:
-        """Return the file of a round."""
-        return self.path / "rounds" / f"round-{number:03d}.json"
+        It stays when classes or images are added.
+        """
+        known = pool.about().key
+        if not known:
+            told = json.dumps([self.vocabulary.task, self.vocabulary.names, pool.ids()])
+            known = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+            pool.change_about(key=known)
+        return known
 
-    def rounds(self, pool: Pool) -> list[Round]:
-        """Read all rounds that were committed to the pool."""
-        return [read_round(self.round_file(number)) for number in range(next_round(pool))]
+    def rounds(self) -> dict[int, Round]:
+        """Read all rounds that were committed to the pool, by their numbers.
+
+        Raises:
+            JournalError: If one is damaged.
+        """
+        place = str(self.path)
+        return {
+            number: round_from_table(table, f"{place}: round {number}")
+            for number, table in self.read_pool().rounds().items()
+        }
 
     def commit(self, made: Round, expected: int | None = None) -> int:
         """Mark the picks of a round as queried and return the round's number.
@@ -191,7 +208,7 @@ class LoopFolder:
             PoolError: If another round was made, or a pick is no longer free; then nothing has
                 changed.
         """
-        with self.open_pool() as pool:
+        with self.open_pool() as pool, pool.transaction():
             number = next_round(pool)
             free = set(pool.ids(State.UNLABELLED))
             if expected not in (None, number) or not free.issuperset(made.picks.ids):
@@ -199,7 +216,7 @@ class LoopFolder:
                     f"{self.path}: another command chose or labelled samples there meanwhile; run "
                     "this one again"
                 )
-            write_round(made, self.round_file(number))
+            pool.add_round(number, round_to_table(made))
             pool.query(made.picks.ids, cycle=number, who=made.picks.strategy)
         return number
 
@@ -253,6 +270,18 @@ class LoopFolder:
             f"labels over by `steepest ingest {self.path / LABELS}`, if rows are the same samples)"
         )
 
+    @property
+    def store(self) -> Store:
+        """The project's file."""
+        if self._store is None:
+            self._store = _open_store(self.path)
+        return self._store
+
+    def _refresh(self) -> None:
+        """Follow classes that were added or renamed since."""
+        self._settings = _read_settings(self.store)
+        self.vocabulary = Vocabulary(self._settings.task, self._settings.classes)
+
 
 def next_round(pool: Pool) -> int:
     """Return the number of rounds so far, which is the number of the next."""
@@ -262,28 +291,59 @@ def next_round(pool: Pool) -> int:
 
 
 def read_settings(path: Path) -> Settings | None:
-    """Return the settings of a loop, or None if it has not begun."""
-    if not _holds_loop(path):
-        return None
-    return LoopFolder.open(path).settings
+    """Return the settings of a project, or None if it has not begun."""
+    return LoopFolder.open(path).settings if _holds_loop(path) else None
+
+
+def _open_store(path: Path) -> Store:
+    """Open a project's file, and say where labels still are if it is damaged."""
+    try:
+        return Store(path / FILE_NAME)
+    except DataError as error:
+        table = path / LABELS
+        if not table.exists():
+            raise
+        remedy = f"or begin another loop and take {table} into it by `steepest ingest`"
+        raise DataError(f"{error}, {remedy}") from error
+
+
+def _read_settings(store: Store) -> Settings:
+    """Return what holds for a project; a page says less of it than sheets do."""
+    keep_to_classes(store)
+    pool = ProjectPool(store, SHEETS)
+    about = pool.about()
+    with store.reading() as connection:
+        page = load_settings(connection)
+    task = MULTI_LABEL if page is not None and page.multi_label else about.task
+    array = None if about.array is None else from_table(ArrayIdentity, about.array)
+    folder = store.path.parent
+    place = about.pool or str(_photos_of(folder))
+    return Settings(task, pool.classes(), place, array)
+
+
+def _photos_of(folder: Path) -> Path:
+    """Return the images of a page's project: it notes where they are, or lies in their folder."""
+    try:
+        return Path((folder / PHOTOS_NAME).read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError):
+        return folder.resolve().parent
 
 
 def _holds_loop(path: Path) -> bool:
-    """Return whether a loop was begun here.
+    """Return whether a project was begun here.
 
     Raises:
         RunFolderError: If something else is here.
     """
+    if holds_project(path):
+        return True
     try:
         found = {entry.name for entry in path.iterdir()}
     except FileNotFoundError:
         return False
     except OSError as error:
         raise RunFolderError(f"{path} is no folder ({error.strerror}); choose another") from error
-    if {SETTINGS, JOURNAL} <= found:
-        return True
-    ours = {SETTINGS, f"{SETTINGS}.lock", f"{JOURNAL}.lock", f"{JOURNAL}.new"}
-    if any(name not in ours and not name.startswith(SCRATCH_PREFIX) for name in found):
+    if any(name != f"{_CHOOSING}.lock" and not name.startswith(SCRATCH_PREFIX) for name in found):
         raise RunFolderError(f"{path} holds something else than a labelling loop; choose another")
     return False
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from steepest.core.files import write_atomically
-from steepest.errors import InputError, UnknownNameError
+from steepest.core.wording import counted
+from steepest.errors import InputError, JournalError, UnknownNameError
 from steepest.labelling.exchange.answer import Answer, merge
 from steepest.labelling.exchange.changes import Change, carry_out, plan
-from steepest.labelling.exchange.csv_file import check_known, label_table, read_csv
+from steepest.labelling.exchange.csv_file import read_csv, table_text
 from steepest.labelling.exchange.folder import LABELS, LoopFolder, next_round
 from steepest.labelling.exchange.jsonl_file import read_jsonl
-from steepest.labelling.exchange.rows import Reader, to_answers
+from steepest.labelling.exchange.rows import Reader, Row, to_answers
+from steepest.labelling.project.ledger import ProjectPool
+from steepest.labelling.project.store import FILE_NAME
+from steepest.labelling.separators import BAR
 from steepest.pool import Pool, State, Verb
 
 LABEL_STUDIO = "label-studio"
@@ -82,30 +86,28 @@ def ingest(
         JournalError: If the pool has lost labels that the loop's table tells of.
     """
     kind = kind or _kind_of(path)
-    with folder.open_pool() as pool:
+    rows = [] if kind == LABEL_STUDIO else _read_rows(path, kind)
+    with folder.open_pool() as pool, pool.transaction():
         if kind == LABEL_STUDIO:
             from steepest.labelling.label_studio.annotations import Rules, read_export
 
             rules = Rules(folder, pool, background=background, disagreement=disagreement)
             answers = read_export(path, rules)
-        elif kind in _READERS:
-            rows = list(_READERS[kind](path))
-            if not rows:
-                raise InputError(f"{path}: has no rows; give a file with labels")
-            answers = to_answers(rows, path, folder, pool)
         else:
-            raise UnknownNameError("format of labels", kind, FORMATS)
+            answers = to_answers(rows, path, folder.vocabulary, pool)
         answers = merge(answers, str(path), folder.say)
         changes = plan(pool, answers, who=who, may_change=lambda _: relabel, say=folder.say)
         if path.resolve() != (folder.path / LABELS).resolve():
             check_known(folder, pool, answers)
-        return settle(folder, pool, answers, changes)
+        done = settle(folder, pool, answers, changes)
+    write_label_table(folder)
+    return done
 
 
 def settle(
     folder: LoopFolder, pool: Pool, answers: Iterable[Answer], changes: list[Change]
 ) -> Ingested:
-    """Write checked changes, maps first, then the table of all labels."""
+    """Write checked changes within a transaction of the pool, maps first."""
     answers = list(answers)
     touched = {change.id for change in changes}
     for answer in answers:
@@ -113,9 +115,6 @@ def settle(
             folder.maps.save(answer.draw())
     before = {i: pool.state(i) for i in touched}
     carry_out(pool, changes, max(next_round(pool) - 1, 0))
-    table = label_table(folder, pool).encode()
-    if not (folder.path / LABELS).exists() or (folder.path / LABELS).read_bytes() != table:
-        write_atomically(folder.path / LABELS, table)
     given = {c.id for c in changes if c.verb in (Verb.LABEL, Verb.RELABEL)}
     free = (State.UNLABELLED, State.QUERIED)
     fresh = {i for i in given if before[i] in free}
@@ -127,6 +126,85 @@ def settle(
         withdrawn=sum(c.verb is Verb.QUERY for c in changes),
         waiting=pool.counts()[State.QUERIED],
     )
+
+
+def label_table(folder: LoopFolder, pool: Pool) -> str:
+    """Return all labels on record as a table that ``read_csv`` reads."""
+    ids, labels = pool.labelled()
+    cells = [[sample, folder.say(label)] for sample, label in zip(ids, labels, strict=True)]
+    return table_text([["id", "label"], *cells])
+
+
+def write_label_table(folder: LoopFolder) -> None:
+    """Write the table of all labels anew, if it has changed."""
+    file = folder.path / LABELS
+    # Within a transaction, so that nobody writes an older one over it.
+    with folder.open_pool() as pool, pool.transaction():
+        table = label_table(folder, pool).encode()
+        if not file.exists() or file.read_bytes() != table:
+            write_atomically(file, table)
+
+
+def check_known(folder: LoopFolder, pool: ProjectPool, answers: Iterable[Answer]) -> None:
+    """Refuse to go on if the table of all labels tells of some that nobody knows of.
+
+    It is about to be written anew, and may be the last place where they are.
+
+    Args:
+        folder: The project, with its table as it was left.
+        pool: Its pool.
+        answers: What is being taken in.
+
+    Raises:
+        JournalError: If there are such labels, or the table cannot be read.
+    """
+    path = folder.path / LABELS
+    if not path.exists():
+        return
+    given = [(event.id, event.label) for event in pool.events() if event.label is not None]
+    given += [(answer.id, answer.label) for answer in answers if answer.label is not None]
+    given += zip(*pool.labelled(), strict=True)
+    known = {(str(sample), folder.say(label)) for sample, label in given}
+    # Copies have the labels of what they are copies of, earlier ones too.
+    copies = pool.copies()
+    if copies:
+        originals = set(map(str, copies.values()))
+        labels: dict[str, set[str]] = {}
+        for sample, label in known:
+            if sample in originals:
+                labels.setdefault(sample, set()).add(label)
+        for copy, original in copies.items():
+            known |= {(str(copy), label) for label in labels.get(str(original), ())}
+    renamed = pool.renamed()
+    try:
+        rows = [(str(row.id), str(row.label)) for row in read_csv(path)]
+    except InputError as error:
+        raise JournalError(f"{error}; or move the file away, and it is written anew") from error
+    strange = [
+        (sample, label)
+        for sample, label in rows
+        if (sample, label) not in known and (sample, _rename(label, renamed)) not in known
+    ]
+    if strange:
+        sample, label = strange[0]
+        raise JournalError(
+            f"{path} has {counted(len(strange), 'label')} that {FILE_NAME} does not know of, such "
+            f"as {label!r} of sample {sample!r}; take them in by `steepest ingest {path} --run "
+            f"{folder.path}`, or move the file away if they were no answers"
+        )
+
+
+def _rename(label: str, renamed: Mapping[str, str]) -> str:
+    return BAR.join(renamed.get(name, name) for name in label.split(BAR))
+
+
+def _read_rows(path: Path, kind: str) -> list[Row]:
+    if kind not in _READERS:
+        raise UnknownNameError("format of labels", kind, FORMATS)
+    rows = list(_READERS[kind](path))
+    if not rows:
+        raise InputError(f"{path}: has no rows; give a file with labels")
+    return rows
 
 
 def _kind_of(path: Path) -> str:

@@ -65,8 +65,11 @@ def take_round(
         PoolError: If someone else has chosen in the meantime; then nothing has changed.
     """
     begun = folder.begun
-    pool = folder.read_pool() if begun else Pool.create(ids)
-    waiting = tuple(find_waiting(folder, pool)) if begun else ()
+    pool: Pool = Pool.create(ids)
+    waiting: tuple[Numbered, ...] = ()
+    if begun:
+        pool = shown = folder.read_pool()
+        waiting = tuple(find_waiting(folder, shown))
     wanted = k if more else _still_wanted(pool, k)
     number = next_round(pool)
     if wanted == 0:

@@ -1,15 +1,11 @@
-"""One round of picks as a file: what was asked for, what was chosen, what the model thinks."""
+"""Rounds of picks: what was asked for, what was chosen, what the model thinks."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from steepest.core.files import write_atomically
-from steepest.core.parsing import parse_json
 from steepest.core.seeds import SampleId
 from steepest.core.tables import from_table, to_table
 from steepest.errors import JournalError
@@ -51,25 +47,23 @@ def part_of(made: Round, ids: Collection[SampleId]) -> Round:
     return Round(left, guesses, made.request)
 
 
-def write_round(made: Round, path: Path) -> None:
-    """Write a round; a crash leaves the old file or the new one."""
-    table = {
+def round_to_table(made: Round) -> dict[str, Any]:
+    """Return a round as plain values."""
+    return {
         "request": made.request,
         "guesses": list(made.guesses),
         "selection": to_table(made.picks),
     }
-    write_atomically(path, json.dumps(table, indent=1) + "\n")
 
 
-def read_round(path: Path) -> Round:
-    """Read what ``write_round`` wrote.
+def round_from_table(table: Any, where: str) -> Round:  # noqa: ANN401 - whatever JSON holds
+    """Return the round that ``round_to_table`` made plain values of.
 
     Raises:
-        JournalError: If the file is gone or damaged.
+        JournalError: If it is none; names ``where``.
     """
     try:
-        table = parse_json(path.read_text(encoding="utf-8"))
         picks = from_table(Selection, table["selection"])
         return Round(picks, tuple(table["guesses"]), dict(table["request"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise JournalError(f"{path}: is damaged ({error}); restore it from a copy") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"{where} is damaged ({error}); restore it from a copy") from error

@@ -11,7 +11,6 @@ from pathlib import Path
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, SteepestError
 from steepest.labelling.exchange.answer import Answer, Map
-from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.maps import check_map, map_label, read_map
 from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
 from steepest.labelling.spellings import spellings
@@ -60,8 +59,14 @@ def skip_reason(told: str) -> str:
     return "" if reason.lower() in _NOT_SKIPPED else reason
 
 
-def to_answers(rows: Iterable[Row], path: Path, folder: LoopFolder, pool: Pool) -> list[Answer]:
+def to_answers(rows: Iterable[Row], path: Path, words: Vocabulary, pool: Pool) -> list[Answer]:
     """Return what the rows say; those without an answer are passed over.
+
+    Args:
+        rows: What was read.
+        path: From which file.
+        words: The task and its classes.
+        pool: The samples.
 
     Raises:
         InputError: Naming the row, if a sample or a class is not known.
@@ -69,7 +74,7 @@ def to_answers(rows: Iterable[Row], path: Path, folder: LoopFolder, pool: Pool) 
     answers, find = [], id_finder(pool)
     for row in rows:
         try:
-            answer = _answer(row, path, folder.vocabulary, find)
+            answer = _answer(row, path, words, find)
         except SteepestError as error:
             raise InputError(f"{path}, {row.where}: {error}") from error
         if answer is not None:

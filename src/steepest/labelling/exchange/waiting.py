@@ -7,24 +7,26 @@ from dataclasses import replace
 
 from steepest.core.seeds import SampleId
 from steepest.labelling.exchange.folder import SERVER, LoopFolder, next_round
-from steepest.labelling.exchange.rounds import Numbered, Round, part_of, read_round
-from steepest.pool import Pool, State, Verb
+from steepest.labelling.exchange.rounds import Numbered, Round, part_of
+from steepest.labelling.project.ledger import ProjectPool
+from steepest.pool import State, Verb
 from steepest.selecting.selection import Selection
 
 _NO_SCORE = float("nan")
 
 
-def find_waiting(folder: LoopFolder, pool: Pool) -> list[Numbered]:
+def find_waiting(folder: LoopFolder, pool: ProjectPool) -> list[Numbered]:
     """Return what still waits of each round, oldest first; rounds without any are left out.
 
-    A sample whose answer was taken back, and that no round had asked for, comes before them.
+    Before them comes what no round of this kind has asked for: samples whose answer was taken back,
+    on which people are split, or that a program asks about.
 
     Args:
         folder: The loop.
         pool: Its pool as it is.
 
     Raises:
-        JournalError: If the file of a round is gone or damaged.
+        JournalError: If a round is damaged.
     """
     open_ids = set(pool.ids(State.QUERIED))
     asked_in: dict[SampleId, int] = {}
@@ -32,8 +34,9 @@ def find_waiting(folder: LoopFolder, pool: Pool) -> list[Numbered]:
         if event.verb is Verb.QUERY and event.id in open_ids and not event.who.startswith(SERVER):
             asked_in[event.id] = event.cycle
     found: list[Numbered] = []
-    for number in sorted(set(asked_in.values())):
-        made = read_round(folder.round_file(number))
+    rounds = folder.rounds()
+    for number in sorted(set(asked_in.values()) & rounds.keys()):
+        made = rounds[number]
         part = part_of(made, [i for i in made.picks.ids if asked_in.get(i) == number])
         open_ids -= set(part.picks.ids)
         if part.picks.ids:

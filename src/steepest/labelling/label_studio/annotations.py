@@ -21,7 +21,7 @@ from steepest.labelling.exchange.text import read_text
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION
 from steepest.labelling.label_studio.masks import draw_map, vote_map
 from steepest.labelling.label_studio.tasks import ID, KEY
-from steepest.pool import Pool
+from steepest.labelling.project.ledger import ProjectPool
 from steepest.pool.values import Label
 
 DISAGREEMENTS = ("refuse", "majority")
@@ -41,7 +41,7 @@ class Rules:
     """
 
     folder: LoopFolder
-    pool: Pool
+    pool: ProjectPool
     background: str | None = None
     disagreement: str = "refuse"
     drawn: dict[tuple[Any, ...], Label] = field(default_factory=dict)

@@ -7,9 +7,8 @@ from typing import Any
 
 from steepest.core.seeds import SampleId
 from steepest.labelling.exchange.changes import plan, withdraw
-from steepest.labelling.exchange.csv_file import check_known
 from steepest.labelling.exchange.folder import SERVER, LoopFolder
-from steepest.labelling.exchange.ingest import Ingested, settle
+from steepest.labelling.exchange.ingest import Ingested, check_known, settle, write_label_table
 from steepest.labelling.label_studio.annotations import Read, Rules, read_tasks
 from steepest.labelling.label_studio.project import Project
 from steepest.pool import Pool, State
@@ -45,7 +44,7 @@ def pull(folder: LoopFolder, project: Project, reading: Reading) -> Ingested:
         JournalError: If the pool has lost labels that the loop's table tells of.
     """
     tasks = project.export()
-    with folder.open_pool() as pool:
+    with folder.open_pool() as pool, pool.transaction():
         rules = Rules(folder, pool, reading.background, reading.disagreement, reading.drawn)
         read = read_tasks(tasks, rules, f"project {project.title!r}")
         ours = _from_here(pool)
@@ -58,7 +57,9 @@ def pull(folder: LoopFolder, project: Project, reading: Reading) -> Ingested:
         )
         check_known(folder, pool, read.answers)
         changes += withdraw(_taken_back(pool, read, ours), f"{SERVER}deleted")
-        return settle(folder, pool, read.answers, changes)
+        done = settle(folder, pool, read.answers, changes)
+    write_label_table(folder)
+    return done
 
 
 def _from_here(pool: Pool) -> set[SampleId]:

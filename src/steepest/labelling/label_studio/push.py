@@ -83,9 +83,7 @@ def push(folder: LoopFolder, project: Project, pictures: Pictures) -> tuple[int,
 
 def _waiting(folder: LoopFolder, pool: Pool) -> list[Pick]:
     picks = {
-        pick.id: pick
-        for number, made in enumerate(folder.rounds(pool))
-        for pick in picks_of(made, number)
+        pick.id: pick for number, made in folder.rounds().items() for pick in picks_of(made, number)
     }
     return [pick for pick in picks.values() if pool.state(pick.id) is State.QUERIED]
 

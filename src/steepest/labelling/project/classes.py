@@ -81,7 +81,7 @@ def add_class(connection: sqlite3.Connection, name: str) -> bool:
     if _compose(name) in map(_compose, known):
         return False
     check_class_name(name)
-    _check_apart(name, known)
+    check_apart(name, known)
     connection.execute("INSERT INTO classes VALUES (?, ?)", (len(known), name))
     return True
 
@@ -99,7 +99,7 @@ def rename_class(connection: sqlite3.Connection, old: str, new: str) -> None:
     others = [name for name in known if name != old]
     if _compose(new) in map(_compose, others):
         raise InputError(f"class {new!r} is there already; two classes cannot become one")
-    _check_apart(new, others)
+    check_apart(new, others)
     connection.execute("UPDATE classes SET name = ? WHERE name = ?", (new, old))
 
 
@@ -107,7 +107,12 @@ def _list_names(connection: sqlite3.Connection) -> list[str]:
     return [row["name"] for row in connection.execute("SELECT name FROM classes")]
 
 
-def _check_apart(name: str, others: Sequence[str]) -> None:
+def check_apart(name: str, others: Sequence[str]) -> None:
+    """Refuse a name that is another's but for capital letters.
+
+    Raises:
+        InputError: If it is.
+    """
     # Folders of classes must stay apart on disks that know no capital letters.
     folded = _compose(name).casefold()
     near = next((other for other in others if _compose(other).casefold() == folded), None)

@@ -26,9 +26,10 @@ _KNOWN = SUFFIXES | VOLUME_SUFFIXES
 _AT_ONCE = 2000
 
 # A file that was written anew may be readable now. One that has answers may be another than the one
-# they are about: without a note of what was in that, another size alone says so.
+# they are about: without a note of what was in that, another size alone says so. A size below 0 says
+# that nobody has looked at the file yet: it was named by a sheet.
 _RENEW = """UPDATE images SET unreadable = NULL, copy_of = NULL,
-    changed = CASE WHEN votes = 0 AND skips = 0 THEN 0
+    changed = CASE WHEN (votes = 0 AND skips = 0) OR size_bytes < 0 THEN 0
         WHEN content IS NULL AND (size_bytes <> :size OR changed = 2) THEN 2 ELSE 1 END,
     content = CASE WHEN votes > 0 OR skips > 0 THEN content END,
     size_bytes = :size, changed_ns = :at, place = :place WHERE id = :id"""

@@ -25,6 +25,7 @@ from steepest.labelling.project.history import CONDITIONS, find_image
 from steepest.labelling.project.importing import GivenBy, ImportReport, import_labels
 from steepest.labelling.project.label_files import choose_format, read_labels
 from steepest.labelling.project.listing import Scan
+from steepest.labelling.project.opening import check_for_page, upgrade_folder
 from steepest.labelling.project.photos_note import PHOTOS_NAME, check_photos
 from steepest.labelling.project.pictures import Pictures
 from steepest.labelling.project.queue import Queue
@@ -127,7 +128,9 @@ class Project:
         lock = FileLock(place / "project", shown=place)
         store: Store | None = None
         try:
+            upgrade_folder(place)
             store = Store(place / FILE_NAME)
+            check_for_page(store, photos)
             merged = _prepare(store, classes, settings)
             if folder is not None:
                 write_atomically(place / PHOTOS_NAME, f"{photos.resolve()}\n")

@@ -55,6 +55,8 @@ _FREE = f"""i.open = 1 AND {_AWAKE}
 _AGAIN = f"""SELECT i.number, NULL AS batch FROM images i INDEXED BY images_asked_again
     WHERE {_FREE} AND i.votes = 0 AND i.asked_again > 0
     ORDER BY i.skips, i.shuffle LIMIT 1"""  # noqa: S608
+_ASKED = f"""SELECT i.number, NULL AS batch FROM images i INDEXED BY images_asked
+    WHERE {_FREE} AND i.asked IS NOT NULL ORDER BY i.skips, i.asked LIMIT 1"""  # noqa: S608
 _PICKED = f"""SELECT i.number, p.batch FROM picks p CROSS JOIN images i ON i.number = p.image
     WHERE p.batch = (SELECT max(number) FROM batches) AND {_FREE}
     ORDER BY i.skips > 0, p.rank LIMIT 1"""  # noqa: S608
@@ -406,7 +408,9 @@ class Queue:
 
 def _give(connection: sqlite3.Connection, asked: Asked, *, overlap: int) -> bool:
     # What one person has begun is finished before more is begun, or agreement is never known.
-    for query in (_BEGUN, _AGAIN, _PICKED, _ANY) if overlap > 1 else (_AGAIN, _PICKED, _ANY):
+    # What a sheet or program waits for comes before what the page has picked by itself.
+    later = (_AGAIN, _ASKED, _PICKED, _ANY)
+    for query in (_BEGUN, *later) if overlap > 1 else later:
         row = connection.execute(query, asked).fetchone()
         if row is not None:
             break

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from contextlib import closing
 
-VERSION = 7
+VERSION = 8
 """Counts changes of the tables; a file of a later version is refused."""
 
 _OF_CONTENT = (
@@ -32,6 +32,34 @@ _OF_DECISIONS = (
         PRIMARY KEY (image, decision)
     ) WITHOUT ROWID""",
     "CREATE INDEX decided_by_decision ON decided (decision)",
+)
+
+_OF_DOORS = (
+    "CREATE TABLE project (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    # What a person was asked by a sheet, a server or a program; the page asks by assignments.
+    """CREATE TABLE questions (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        at REAL NOT NULL,
+        door TEXT NOT NULL,
+        round INTEGER NOT NULL,
+        who TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('ask', 'withdraw')),
+        image INTEGER NOT NULL REFERENCES images,
+        answers INTEGER NOT NULL
+    )""",
+    "CREATE INDEX questions_by_image ON questions (image, number)",
+    """CREATE TRIGGER questions_stay BEFORE UPDATE ON questions
+        BEGIN SELECT RAISE(ABORT, 'questions are never changed'); END""",
+    """CREATE TRIGGER questions_are_kept BEFORE DELETE ON questions
+        BEGIN SELECT RAISE(ABORT, 'questions are never deleted'); END""",
+    """CREATE TABLE rounds (
+        door TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        at REAL NOT NULL,
+        record TEXT NOT NULL,
+        PRIMARY KEY (door, number)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX images_asked ON images (skips, asked) WHERE open = 1 AND asked IS NOT NULL",
 )
 
 TABLES = (
@@ -61,7 +89,8 @@ TABLES = (
         asked_again INTEGER NOT NULL DEFAULT 0,
         copy_of INTEGER,
         enough INTEGER NOT NULL DEFAULT 0,
-        place TEXT NOT NULL DEFAULT ''
+        place TEXT NOT NULL DEFAULT '',
+        asked INTEGER
     )""",
     "CREATE INDEX images_in_line ON images (open, skips, shuffle)",
     "CREATE INDEX images_begun ON images (skips, shuffle) WHERE open = 1 AND votes > 0",
@@ -91,7 +120,9 @@ TABLES = (
         batch INTEGER,
         previous INTEGER,
         undoes INTEGER,
-        browser TEXT NOT NULL DEFAULT ''
+        browser TEXT NOT NULL DEFAULT '',
+        round INTEGER,
+        reason TEXT NOT NULL DEFAULT ''
     )""",
     "CREATE INDEX answers_by_annotator ON answers (annotator, number)",
     "CREATE INDEX answers_by_image ON answers (image, number)",
@@ -156,6 +187,7 @@ TABLES = (
         PRIMARY KEY (image, version)
     ) WITHOUT ROWID""",
     *_OF_DECISIONS,
+    *_OF_DOORS,
 )
 """Statements that make a new project."""
 
@@ -184,6 +216,12 @@ CHANGES: dict[int, tuple[str, ...]] = {
             WHERE a.at <= ifnull(trainings.started_at, trainings.requested_at))""",
     ),
     6: ("ALTER TABLE images ADD COLUMN place TEXT NOT NULL DEFAULT ''",),
+    7: (
+        "ALTER TABLE images ADD COLUMN asked INTEGER",
+        "ALTER TABLE answers ADD COLUMN round INTEGER",
+        "ALTER TABLE answers ADD COLUMN reason TEXT NOT NULL DEFAULT ''",
+        *_OF_DOORS,
+    ),
 }
 """Statements that bring a project of a version to the next one."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,10 +34,11 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._idle: list[sqlite3.Connection] = []
+        weakref.finalize(self, _close_all, self._idle)
         self._guard = threading.Lock()
         # Threads of one process wait here in turn instead of polling the file's lock.
         self._turn = threading.Lock()
-        self._closed = False
+        self._closed, self._kept = False, True
         _refuse_journal(path)
         if not path.exists() or not path.stat().st_size:
             # Before a connection is made: SQLite would remove what is left beside the file.
@@ -106,13 +108,16 @@ class Store:
         finally:
             scratch.unlink(missing_ok=True)
 
-    def close(self) -> None:
-        """Close all connections; a second call does nothing."""
+    def close(self, *, readable: bool = False) -> None:
+        """Close all connections; a second call does nothing.
+
+        Args:
+            readable: Whether it can be read all the same, by a new connection each time.
+        """
         with self._guard:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+            self._closed = not readable
+            self._kept = False
+            _close_all(self._idle)
 
     @contextmanager
     def _lent(self) -> Iterator[sqlite3.Connection]:
@@ -125,7 +130,7 @@ class Store:
             raise _explain(self.path, error) from error
         finally:
             with self._guard:
-                keep = not self._closed
+                keep = self._kept
                 if keep:
                     self._idle.append(connection)
             if not keep:
@@ -138,6 +143,11 @@ class Store:
             if self._idle:
                 return self._idle.pop()
         return _connect(self.path)
+
+
+def _close_all(connections: list[sqlite3.Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def _connect(path: Path) -> sqlite3.Connection:
