@@ -13,12 +13,8 @@ from PIL import Image
 from shell import assert_one_line, contents, finish, run_here, select_args, start
 
 from steepest.cli import label_studio
-<<<<<<< HEAD
 from steepest.core.web import Patience
-=======
-from steepest.core.retry import Patience
 from steepest.labelling.project import open_pool
->>>>>>> 2aff93b (Labelling: sheets and Label Studio keep to the page's store; folders with journals are upgraded when they are opened)
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "labelling" / "label_studio"))
 from fake_label_studio import TOKEN, serving

@@ -13,16 +13,9 @@ from steepest.core.lock import FileLock
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, JournalError, PoolError
 from steepest.pool.entries import check_entry, check_pool_ids, make_entry, make_header, read_header
-<<<<<<< HEAD
-from steepest.pool.ledger import Ledger
-from steepest.pool.states import Event, State, Verb
-from steepest.pool.values import Label, plain_id, plain_ids, plain_labels
-=======
-from steepest.pool.event import Event
 from steepest.pool.ledger import Ledger, MemoryLedger
-from steepest.pool.states import State, Verb
+from steepest.pool.states import Event, State, Verb
 from steepest.pool.values import Label, plain_id, plain_ids, plain_label, plain_labels
->>>>>>> 2aff93b (Labelling: sheets and Label Studio keep to the page's store; folders with journals are upgraded when they are opened)
 
 _CUT_SHORT = "was cut short in the middle of a change; close it and open it again"
 

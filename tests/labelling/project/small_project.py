@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +58,13 @@ def open_project(photos: Path, *, clock=None, folder=None, background=False, **s
         background=background,
         **({} if clock is None else {"clock": clock}),
     )
+
+
+def take_out_doors(file: sqlite3.Connection) -> None:
+    """Leave a project as the version did in which the page alone wrote to it."""
+    file.execute("DROP INDEX images_asked")
+    for table in ("project", "questions", "rounds"):
+        file.execute(f"DROP TABLE {table}")
+    for table, column in (("images", "asked"), ("answers", "round"), ("answers", "reason")):
+        file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+    file.execute("PRAGMA user_version = 7")

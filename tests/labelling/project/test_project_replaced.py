@@ -8,7 +8,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from small_project import make_names, make_photos, open_project
+from small_project import make_names, make_photos, open_project, take_out_doors
 
 from steepest.cli.label import _say_changes
 from steepest.errors import InputError
@@ -362,6 +362,7 @@ def test_an_upgraded_project_compares_what_was_exchanged_before(tmp_path):
         project.keep_labels()
     exchange(photos / "a/0.npy", photos / "a/1.npy")
     with closing(sqlite3.connect(photos / ".steepest" / FILE_NAME)) as file:
+        take_out_doors(file)
         file.execute("ALTER TABLE images DROP COLUMN place")
         file.execute("PRAGMA user_version = 6")
         file.commit()

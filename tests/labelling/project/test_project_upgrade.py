@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from small_project import make_names, open_project
+from small_project import make_names, open_project, take_out_doors
 
 from steepest.errors import DataError
 from steepest.labelling.project.schema import VERSION
@@ -21,19 +21,20 @@ def old(tmp_path):
         project.queue.answer("ann", "red-000.png", ["red"])
         project.queue.next("ann")
     file = sqlite3.connect(photos / ".steepest" / FILE_NAME)
-    for index in ("by_size", "by_content", "changed", "copied", "asked_again", "asked"):
+    take_out_doors(file)
+    for index in ("by_size", "by_content", "changed", "copied", "asked_again"):
         file.execute(f"DROP INDEX images_{index}")
     for table, column in (
         *(("images", name) for name in ("content", "changed", "asked_again", "copy_of", "enough")),
-        *(("images", name) for name in ("place", "asked")),
+        ("images", "place"),
         ("images", "rests_until"),
         ("assignments", "browser"),
         ("trainings", "folds"),
         ("trainings", "answers"),
-        *(("answers", name) for name in ("browser", "round", "reason")),
+        ("answers", "browser"),
     ):
         file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-    for table in ("decided", "decisions", "project", "questions", "rounds"):
+    for table in ("decided", "decisions"):
         file.execute(f"DROP TABLE {table}")
     file.execute("UPDATE images SET unreadable = 'x', open = 0 WHERE id = 'blue-002.png'")
     file.execute("PRAGMA user_version = 1")

@@ -26,8 +26,8 @@ _KNOWN = SUFFIXES | VOLUME_SUFFIXES
 _AT_ONCE = 2000
 
 # A file that was written anew may be readable now. One that has answers may be another than the one
-# they are about: without a note of what was in that, another size alone says so. A size below 0 says
-# that nobody has looked at the file yet: it was named by a sheet.
+# they are about: without a note of what was in that, another size alone says so. Files that only a
+# sheet has named so far have a size below 0.
 _RENEW = """UPDATE images SET unreadable = NULL, copy_of = NULL,
     changed = CASE WHEN (votes = 0 AND skips = 0) OR size_bytes < 0 THEN 0
         WHEN content IS NULL AND (size_bytes <> :size OR changed = 2) THEN 2 ELSE 1 END,
