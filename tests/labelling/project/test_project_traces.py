@@ -14,7 +14,7 @@ from steepest.errors import DataError
 from steepest.labelling.project.store import FILE_NAME
 
 LEFT = (
-    *("thumbnails/ab/0.jpg", "models/version-0003.safetensors", "training.log"),
+    *("thumbnails/ab/0.jpg", "models/version-0003.safetensors", "training.log", "token"),
     *("labels.csv", "labels-version-5.sqlite", "labels (1).sqlite", "labels.sqlite-wal"),
 )
 
@@ -71,7 +71,7 @@ def test_a_file_without_tables_is_empty_too(photos, tmp_path):
 def test_a_first_start_that_was_killed_early_begins_anew(photos):
     folder = photos / ".steepest"
     folder.mkdir()
-    for name in (FILE_NAME, "labels.sqlite-shm", "project.lock", "token", "photos.txt"):
+    for name in (FILE_NAME, "labels.sqlite-shm", "project.lock", "photos.txt"):
         (folder / name).touch()
     (folder / "notes.txt").write_text("of the user's own")
     open_project(photos).close()

@@ -9,7 +9,7 @@ from steepest.errors import DataError
 _MOST_NAMED = 3
 _COPIES = "labels*.sqlite*"
 _OTHERS = (
-    *("models/version-*", "thumbnails/*/*.jpg", "training.log"),
+    *("models/version-*", "thumbnails/*/*.jpg", "training.log", "token"),
     *("labels.csv", "labels.jsonl", "labelled.zip", "answers.csv"),
 )
 """What is made by a project that has a file of labels, and by nobody else."""
