@@ -131,7 +131,7 @@ class Queue:
         if not 1 <= count <= _MOST_AT_ONCE:
             raise InputError(f"count is {count}; ask for 1 to {_MOST_AT_ONCE} samples")
         settings, now = self._settings(), self._clock()
-        with self._store.writing() as connection:
+        with self._store.writing(lasting=False) as connection:
             # One that ends too far ahead was given out by a clock that was wrong then.
             connection.execute(
                 "DELETE FROM assignments WHERE expires <= ? OR expires > ?",
@@ -177,7 +177,7 @@ class Queue:
             "ids": json.dumps(list(samples)),
             "expires": self._clock() + seconds,
         }
-        with self._store.writing() as connection:
+        with self._store.writing(lasting=False) as connection:
             kept = {row["id"] for row in connection.execute(_RENEW, asked).fetchall()}
         return [sample for sample in samples if sample not in kept]
 
@@ -199,7 +199,7 @@ class Queue:
             browser: Where; None is everywhere.
         """
         check_annotator(annotator)
-        with self._store.writing() as connection:
+        with self._store.writing(lasting=False) as connection:
             connection.execute(
                 "DELETE FROM assignments WHERE annotator = ? AND browser = ifnull(?, browser)",
                 (annotator, browser),
