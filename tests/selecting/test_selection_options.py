@@ -37,7 +37,7 @@ def test_keywords_are_those_of_the_options(function):
         if name not in ELSEWHERE and not (name == "task" and inspect.isclass(function)):
             assert hints[name] == HINTS[name], name
     missing = set(FIELDS) - set(common)
-    assert missing in ({"shard"}, {"class_names"}, {"labelled", "shard", "class_names"})
+    assert missing in ({"shard"}, {"class_names"}, {"labelled", "shard", "class_names", "engine"})
 
 
 @pytest.mark.parametrize("function", [steepest.select, steepest.score])

@@ -19,12 +19,12 @@ from torch import nn
 from steepest.core.devices import usable_cores
 from steepest.core.memory import Measurement, free_bytes, measured
 from steepest.core.progress import Progress, Step
+from steepest.core.rounding import rounding_settings
 from steepest.data.shared_arrays import can_be_sent
 from steepest.errors import InputError, SlowPathWarning
 from steepest.experiment.record import Cost
 from steepest.experiment.training_worker import Trained, TrainingWorker
 from steepest.training.gpu_sharing import shared_gpu
-from steepest.training.torch_settings import rounding_settings
 
 _CONTEXT_BYTES = 1 << 30
 _SPARE = 1.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,11 +16,11 @@ from torch import Tensor
 
 from steepest.core.memory import Measurement, is_out_of_memory, measured
 from steepest.core.own_code import own_code_importable
-from steepest.core.processes import end_with_parent, main_hidden
+from steepest.core.processes import end_with_parent, main_hidden, sendable
+from steepest.core.rounding import take_over_rounding
 from steepest.data.workers import interrupts_ignored
-from steepest.errors import SteepestError, in_one_line
+from steepest.errors import SteepestError
 from steepest.training import FitResult, fit
-from steepest.training.torch_settings import take_over_rounding
 
 _PATIENCE_SECONDS = 5.0
 """Seconds to wait for a process to end before it is killed."""
@@ -154,18 +153,5 @@ def _train(common: bytes, own: bytes, progress: _Telling) -> Trained | Exception
         shown = tuple((str(w.message), w.category, w.filename, w.lineno) for w in told)
         return Trained(state, result, spent, shown)
     except Exception as error:  # noqa: BLE001 - whatever a model of the user's own raises
-        return _sendable(error)
-
-
-def _sendable(error: Exception) -> Exception:
-    """Return an error that survives the way, and tells where it comes from."""
-    sent: Exception = error
-    if is_out_of_memory(error):
-        sent = SteepestError(f"the memory is too small for trainings side by side: {_AGAIN}")
-    try:
-        pickle.loads(pickle.dumps(sent))  # noqa: S301 - just made
-    except Exception:  # noqa: BLE001 - its class may need more than its message
-        plain = isinstance(error, SteepestError)
-        sent = SteepestError(str(error)) if plain else RuntimeError(in_one_line(error))
-    sent.add_note(f"In a worker process:\n{traceback.format_exc()}")
-    return sent
+        full = SteepestError(f"the memory is too small for trainings side by side: {_AGAIN}")
+        return sendable(error, full if is_out_of_memory(error) else None)

@@ -29,6 +29,7 @@ from steepest.selecting.options import SelectionOptions
 from steepest.selecting.probabilities import FirstLook, WatchedView
 from steepest.selecting.samples import Samples, as_samples
 from steepest.selecting.single_logit import single_logits_named
+from steepest.selecting.spread import Spread, SpreadView, spread_over
 from steepest.strategies import Needs, Scorer, Strategy, Support, create
 from steepest.strategies.support import NO_SUPPORT
 from steepest.strategies.view import Lens
@@ -121,18 +122,48 @@ def looking_at(
 
         first_look = FirstLook(class_names=how.class_names)
 
-        def view(part: Samples, **more: Any) -> WatchedView:  # noqa: ANN401
-            more |= {"seed": how.seed, "support": support, "progress": shown}
-            return WatchedView(first_look, part, lens, **more)
-
         known = _labelled_samples(samples, taken, strategy, how)
         if known is not None and support.labelled is not None and support.features:
             _check_names(known, [samples.ids[p] for p in free])
-        yield view(
-            samples.part(positions),
-            labelled=None if known is None else view(known),
-            unlabelled=view(samples.part(free)) if len(free) > len(positions) else None,
-        )
+        with _spread(samples, known, lens, strategy, how) as spread:
+
+            def view(part: Samples, **more: Any) -> WatchedView:  # noqa: ANN401
+                more |= {"seed": how.seed, "support": support, "progress": shown}
+                if spread is None:
+                    return WatchedView(first_look, part, lens, **more)
+                return SpreadView(spread, first_look, part, lens, **more)
+
+            yield view(
+                samples.part(positions),
+                labelled=None if known is None else view(known),
+                unlabelled=view(samples.part(free)) if len(free) > len(positions) else None,
+            )
+
+
+@contextmanager
+def _spread(
+    samples: Samples,
+    labelled: Samples | None,
+    lens: Lens,
+    strategy: Strategy,
+    how: SelectionOptions,
+) -> Iterator[Spread | None]:
+    """Yield the workers that passes are spread over; None if they run in this process."""
+    if how.on_ray is None or strategy.needs == Needs.NOTHING:
+        yield None
+        return
+    with spread_over(
+        how.on_ray,
+        samples,
+        labelled,
+        lens,
+        strategy,
+        seed=how.seed,
+        precision=how.precision,
+        support=how.support or NO_SUPPORT,
+        class_names=how.class_names,
+    ) as spread:
+        yield spread
 
 
 def _classifies_tokens(lens: Lens, few: Samples) -> bool:

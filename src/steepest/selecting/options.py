@@ -7,14 +7,17 @@ fields.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import torch
 
 from steepest.core.devices import choose_device
 from steepest.core.progress import Progress
+from steepest.core.ray_workers import RayWorkers, import_ray
 from steepest.core.seeds import SampleId, check_seed
 from steepest.errors import InputError
 from steepest.modules.precision import Precision, check_precision
@@ -23,7 +26,71 @@ from steepest.selecting.shards import WHOLE, Shard
 from steepest.strategies import Support
 from steepest.tasks.base import TASKS, Losses, Task
 
+
+class OnRay:
+    """Passes over the model run in actors on a Ray cluster.
+
+    Actors end with the call they are for; in a ``with`` block they stay for the next one.
+
+    Args:
+        address: Of the cluster; by default the one that this program or machine is part of, and if
+            there is none, one that is started on this machine.
+        workers: How many actors; by default as many as the cluster has room for. Each takes as
+            many cores as PyTorch has threads here, or a GPU if the model is on one.
+        parts: A folder for finished parts, with which the same call goes on after any kill; by
+            default none are kept.
+
+    Raises:
+        InputError: If a value cannot be used, or Ray is not installed.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        workers: int | None = None,
+        parts: Path | str | None = None,
+    ) -> None:
+        if workers is not None and (whole_number(workers) or 0) < 1:
+            raise InputError(f"workers must be a whole number of at least 1, not {workers!r}")
+        import_ray()
+        self.address = address
+        self.workers = workers
+        self.parts = None if parts is None else Path(parts)
+        self._kept: dict[tuple[int, bool], RayWorkers] | None = None
+
+    def __enter__(self) -> Self:
+        self._kept = {}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        kept, self._kept = self._kept or {}, None
+        for workers in kept.values():
+            workers.__exit__()
+
+    @contextmanager
+    def open(self, threads: int, *, gpu: bool) -> Iterator[RayWorkers]:
+        """Yield workers.
+
+        Args:
+            threads: Cores that each takes.
+            gpu: Whether each takes a GPU.
+        """
+        kept = None if self._kept is None else self._kept.get((threads, gpu))
+        if kept is None:
+            kept = RayWorkers(address=self.address, count=self.workers, threads=threads, gpu=gpu)
+        if self._kept is None:
+            with kept:
+                yield kept
+        else:
+            self._kept[threads, gpu] = kept
+            yield kept
+
+
 BatchSize = int | Literal["auto"]
+
+Engine = Literal["here", "ray"] | OnRay
+"""Where passes over the model run; ``OnRay`` says which cluster, and keeps finished parts."""
 
 
 DEFAULT_STRATEGY = "entropy-gradnorm"
@@ -75,6 +142,10 @@ class SelectionOptions:
             "I/N",
         ),
     )
+    engine: Engine = field(
+        default="here",
+        metadata=_help("where passes over the model run: here, or ray for actors on a Ray cluster"),
+    )
     class_names: tuple[str, ...] = field(
         default=(), metadata=_help("the names of the classes in the model's order")
     )
@@ -94,7 +165,17 @@ class SelectionOptions:
             choose_device(self.device)
         for name, value in plain.items():
             object.__setattr__(self, name, value)
-        _ = self.part
+        if self.engine not in ("here", "ray") and not isinstance(self.engine, OnRay):
+            raise InputError(f"engine must be 'here', 'ray' or OnRay(…), not {self.engine!r}")
+        if self.part.count > 1 and self.on_ray is not None:
+            raise InputError("shard divides a pool by hand, and engine 'ray' by itself: leave one")
+
+    @property
+    def on_ray(self) -> OnRay | None:
+        """How passes are spread over a Ray cluster; None if they run in this process."""
+        if isinstance(self.engine, OnRay):
+            return self.engine
+        return OnRay() if self.engine == "ray" else None
 
     @property
     def part(self) -> Shard:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import Tensor
 from steepest.gradnorm.probabilities import look_like_probabilities, warn_of_probabilities
 from steepest.strategies import Batch, PoolView
 from steepest.strategies.algorithms.verdict import check_names
-from steepest.strategies.view import Columns, Make
+from steepest.strategies.view import Prediction
 
 
 @dataclass
@@ -62,12 +61,6 @@ class WatchedView(PoolView):
         super().__init__(*parts, **more)
         self.first = first
 
-    def collect(self, make: Make, what: str = "looking", size: int | None = None) -> Columns:
-        """Look at every sample once and keep what a function makes of each batch."""
-
-        def noted(batch: Batch) -> Tensor | Mapping[str, Tensor]:
-            made = make(batch)
-            self.first.note(batch.known_logits)
-            return made
-
-        return super().collect(noted, what, size)
+    def _prediction(self, batch: Batch) -> Prediction | None:
+        self.first.note(batch.known_logits)
+        return super()._prediction(batch)

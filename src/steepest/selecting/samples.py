@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import mmap
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +35,10 @@ from steepest.pool.values import plain_id, plain_list
 PoolLike = Any
 """A Dataset, a DataLoader, a tensor, an array, or the path of a folder of images."""
 
+_KINDS_OF_NUMPY = frozenset(
+    {torch.float64, torch.float32, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8}
+)
+
 _LABEL_KEYS = frozenset({"label", "labels", "target", "targets", "y"})
 
 
@@ -44,6 +50,12 @@ class Samples:
         load: Maps positions and a batch size to batches of inputs, in order.
         read_ahead: Whether samples may be loaded once more than they are needed, to learn what
             they are like. Not where each load calls code of the user's own.
+        origin: What ``as_samples`` makes such samples of, in this process or another; None if there
+            is no such thing.
+
+    Attributes:
+        whole: The pool that these samples are a part of, or all of.
+        positions: Where they stand in it [N].
     """
 
     def __init__(
@@ -52,6 +64,7 @@ class Samples:
         load: Callable[[Sequence[int], int], Iterator[Inputs]],
         *,
         read_ahead: bool = True,
+        origin: PoolLike = None,
     ) -> None:
         if len(ids) == 0:
             raise InputError("the pool is empty: there is nothing to choose from")
@@ -62,20 +75,35 @@ class Samples:
             )
         self.ids = ids
         self.read_ahead = read_ahead
+        self.whole: Samples = self
+        self.positions: Sequence[int] = range(len(ids))
         self._load = load
+        self._origin = origin
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def part(self, positions: Sequence[int]) -> Samples:
-        """Return some of the samples as a pool of their own."""
-        if isinstance(positions, range) and positions == range(len(self)):
+    def __reduce__(self) -> tuple[Callable[..., Samples], tuple[PoolLike, range]]:
+        """Go to other processes as what they were made of, and without ids: those are long."""
+        if self._origin is None:
+            raise InputError("this pool cannot be sent to other processes: give it as a Dataset")
+        return as_samples, (self._origin, range(len(self)))
+
+    def part(self, positions: Sequence[int], ids: Sequence[SampleId] | None = None) -> Samples:
+        """Return some of the samples as a pool of their own, under other ids if any are given."""
+        if ids is None and isinstance(positions, range) and positions == range(len(self)):
             return self
 
         def load(chosen: Sequence[int], size: int) -> Iterator[Inputs]:
-            return self._load([positions[c] for c in chosen], size)
+            return self._load(_taken(positions, chosen), size)
 
-        return Samples([self.ids[p] for p in positions], load, read_ahead=self.read_ahead)
+        found = Samples(
+            [self.ids[p] for p in positions] if ids is None else ids,
+            load,
+            read_ahead=self.read_ahead,
+        )
+        found.whole, found.positions = self.whole, _taken(self.positions, positions)
+        return found
 
     def batches(self, positions: Sequence[int], size: int) -> Iterator[Inputs]:
         """Yield the inputs at these positions, in batches, labels left out.
@@ -98,13 +126,20 @@ class Samples:
             raise InputError(f"the pool gave {done} of the {len(positions)} samples asked for")
 
 
+def _taken(row: Sequence[int], positions: Sequence[int]) -> Sequence[int]:
+    """Return what stands at some positions of a row; of a range a range, if that is possible."""
+    if isinstance(positions, range) and positions.step == 1:
+        return row[positions.start : positions.stop]
+    return [row[p] for p in positions]
+
+
 def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples:
     """Take a pool as users have it.
 
     Args:
         pool: A Dataset (items are inputs, ``(inputs, label, …)`` or dicts; labels are dropped), a
             DataLoader (its data set, collation and workers are used), a tensor or array [N, ...],
-            or the path of a folder of images.
+            the path of a folder of images, or a function that returns one of these.
         ids: The samples' names [N]; None takes the pool's own (paths of a folder, an ``ids``
             attribute) or else the index.
 
@@ -113,11 +148,16 @@ def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples
     """
     if isinstance(pool, Samples):
         return pool
+    origin: PoolLike = None
+    if _is_function(pool):
+        origin, pool = pool, _made_by(pool)
     if isinstance(pool, (str, Path)):
         from steepest.data.folder import ImageFolder
 
         pool = ImageFolder(Path(pool))
     _warn_if_not_normalised(pool)
+    if origin is None:
+        origin = _open_mapped(pool) if isinstance(pool, np.memmap) else pool
     if isinstance(pool, np.ndarray):
         pool = _tensor_of(pool)
     if isinstance(pool, (tuple, Mapping)) or (isinstance(pool, Tensor) and pool.ndim == 0):
@@ -127,15 +167,49 @@ def as_samples(pool: PoolLike, ids: Sequence[SampleId] | None = None) -> Samples
         )
     _check_kind(pool)
     if isinstance(pool, Tensor):
-        return Samples(_ids(pool, ids, len(pool)), _tensor_loader(pool))
+        return Samples(_ids(pool, ids, len(pool)), _tensor_loader(pool), origin=_as_array(origin))
     if isinstance(pool, DataLoader):
-        return _from_dataset(_sampled(pool), ids, _workers_of(pool))
+        return _from_dataset(_sampled(pool), ids, _workers_of(pool), origin)
     if hasattr(pool, "__getitem__") or isinstance(pool, IterableDataset):
-        return _from_dataset(pool, ids, {"collate_fn": _collated})
+        return _from_dataset(pool, ids, {"collate_fn": _collated}, origin)
     raise InputError(
         f"a pool of type {type(pool).__name__} is not known: pass a Dataset, a DataLoader, "
         "a tensor, an array or a folder of images"
     )
+
+
+def _is_function(pool: PoolLike) -> bool:
+    """Say whether a pool has to be made by a call."""
+    return callable(pool) and not hasattr(pool, "__getitem__")
+
+
+def _made_by(function: Callable[[], PoolLike]) -> PoolLike:
+    try:
+        return function()
+    except OSError as error:
+        raise InputError(
+            f"the pool cannot be opened ({in_one_line(error)}): see that it is there, under the "
+            "same name on every machine"
+        ) from error
+
+
+def _open_mapped(pool: np.memmap[Any, Any]) -> Callable[[], npt.NDArray[Any]] | npt.NDArray[Any]:
+    """Return what opens a mapped file once more, so that its rows need not be sent."""
+    path = getattr(pool, "filename", None)
+    if path is None or (pool.base is not None and not isinstance(pool.base, mmap.mmap)):
+        return pool  # A part of a file, or what was computed from one.
+    order: Literal["C", "F"] = "C" if pool.flags.c_contiguous else "F"
+    return functools.partial(
+        np.memmap, path, pool.dtype, "c", offset=pool.offset, shape=pool.shape, order=order
+    )
+
+
+def _as_array(pool: PoolLike) -> PoolLike:
+    """Return a tensor as an array, which processes of one machine may share where it lies."""
+    plain = isinstance(pool, Tensor) and pool.device.type == "cpu" and not pool.requires_grad
+    if not plain or pool.dtype not in _KINDS_OF_NUMPY or pool.is_neg():
+        return pool
+    return pool.numpy()
 
 
 def _warn_if_not_normalised(pool: PoolLike) -> None:
@@ -184,6 +258,8 @@ def inputs_of(item: Any) -> Inputs:  # noqa: ANN401
 def _ids(pool: object, given: Sequence[SampleId] | None, total: int) -> Sequence[SampleId]:
     if given is None:
         return _own_ids(pool, total)
+    if isinstance(given, range) and len(given) == total:
+        return given
     names = [plain_id(i) for i in plain_list(given, "ids")]
     if len(names) != total:
         raise InputError(f"{len(names)} ids for {total} samples: one id each is needed")
@@ -301,7 +377,10 @@ def _tensor_loader(data: Tensor) -> Callable[[Sequence[int], int], Iterator[Inpu
 
 
 def _from_dataset(
-    dataset: Dataset[Any], ids: Sequence[SampleId] | None, workers: Mapping[str, Any]
+    dataset: Dataset[Any],
+    ids: Sequence[SampleId] | None,
+    workers: Mapping[str, Any],
+    origin: PoolLike,
 ) -> Samples:
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise InputError(
@@ -314,4 +393,4 @@ def _from_dataset(
         for item in DataLoader(part, batch_size=size, shuffle=False, **workers):
             yield inputs_of(item)
 
-    return Samples(_ids(dataset, ids, len(dataset)), load)
+    return Samples(_ids(dataset, ids, len(dataset)), load, origin=origin)

@@ -17,7 +17,7 @@ from steepest.modules.fingerprint import fingerprint
 from steepest.modules.precision import Precision
 from steepest.selecting.conditions import conditions_of
 from steepest.selecting.looking import as_strategy, check_model, looking_at
-from steepest.selecting.options import BatchSize, SelectionOptions
+from steepest.selecting.options import BatchSize, Engine, SelectionOptions
 from steepest.selecting.regime import diagnose
 from steepest.selecting.samples import PoolLike, as_samples
 from steepest.selecting.scores import Scores
@@ -43,6 +43,7 @@ def score(
     progress: bool | Progress = True,
     support: Support | None = None,
     shard: str | None = None,
+    engine: Engine = "here",
 ) -> Scores:
     """Score the samples of a pool; higher = label first.
 
@@ -71,6 +72,9 @@ def score(
             committee, the model of the cycle before, features; see ``Support``.
         shard: Score one of several parts of the candidates, such as ``"2/4"``; ``Scores.merge``
             puts all of them together.
+        engine: Where passes over the model run: ``"here"``, or ``"ray"`` for actors on a Ray
+            cluster, which give the same scores; ``OnRay`` says which cluster, and keeps finished
+            parts.
 
     Raises:
         SteepestError: In one line, if something cannot be used.
@@ -88,6 +92,7 @@ def score(
         progress=progress,
         support=support,
         shard=shard,
+        engine=engine,
     )
     if how.part.count > 1:
         check_shardable(chosen)

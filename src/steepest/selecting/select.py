@@ -22,6 +22,7 @@ from steepest.selecting.looking import as_strategy, check_model, looking_at
 from steepest.selecting.options import (
     DEFAULT_STRATEGY,
     BatchSize,
+    Engine,
     SelectionOptions,
     check_class_names,
     check_subset,
@@ -57,6 +58,7 @@ def select(
     progress: bool | Progress = True,
     support: Support | None = None,
     class_names: Sequence[str] = (),
+    engine: Engine = "here",
 ) -> Selection:
     """Choose the k samples of a pool that should be labelled next.
 
@@ -91,6 +93,9 @@ def select(
         support: What some strategies take beside the model: targets of labelled samples, a
             committee, the model of the cycle before, features; see ``Support``.
         class_names: The names of the classes in the model's order [C], for the verdict.
+        engine: Where passes over the model run: ``"here"``, or ``"ray"`` for actors on a Ray
+            cluster, which choose the same samples; ``OnRay`` says which cluster, and keeps finished
+            parts.
 
     Raises:
         InputError: If k is less than 1 or more than there are candidates.
@@ -107,6 +112,7 @@ def select(
         progress=progress,
         support=support,
         class_names=check_class_names(class_names),
+        engine=engine,
     )
     if model is None or isinstance(model, str):
         return _select_on_features(model, pool, k, strategy, options, ids, labels, how)

@@ -76,7 +76,8 @@ class Batchbald(Thinning):
                 f"batchbald is for small pools, and {len(pool)} candidates are above pool_limit = "
                 f"{self.pool_limit} for a CPU: set a subset, or use 'stochastic' with of=bald"
             )
-        found = pool.collect(lambda batch: self._log_p(batch, len(pool)), "asking thinned networks")
+        samples = len(pool)
+        found = pool.collect(lambda batch: self._log_p(batch, samples), "asking thinned networks")
         log_p = found["rows"]
         finite = log_p.flatten(1).isfinite().all(1)
         if not bool(finite.all()):

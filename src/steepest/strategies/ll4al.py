@@ -15,6 +15,7 @@ from steepest.modules.features import extract_features
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.networks.loss_head import LossHead, fit_loss_head, make_loss_head
+from steepest.strategies.support import Support
 from steepest.strategies.view import Columns, PoolView
 from steepest.training.auxiliary_head import Extra
 
@@ -126,9 +127,10 @@ class LearningLoss(Scorer):
 
     def _read(self, labelled: PoolView, head: LossHead) -> Columns:
         """Return what the head reads of the labelled samples, and their losses."""
+        known = Support(targets=labelled.support.targets)
 
         def read(batch: Batch) -> Columns:
-            targets = labelled.support.targets_of(batch.ids)
+            targets = known.targets_of(batch.ids)
             found = extract_features(batch.model, batch.inputs, maps=True)
             with torch.no_grad():
                 losses = _losses(batch, found.logits, targets)

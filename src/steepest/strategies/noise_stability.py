@@ -81,7 +81,7 @@ class NoiseStability(Strategy):
             stop = min(start + together, self.copies)
             disturbed = [disturb(model, self.noise, pool.seed, m) for m in range(start, stop)]
             what = f"{self.name}: copies {start + 1} to {stop}"
-            rows = pool.collect(partial(self._deviate, model, disturbed), what)["rows"]
+            rows = pool.collect(partial(self._deviate, disturbed), what)["rows"]
             if together >= self.copies:
                 return rows.flatten(1)
             if found is None:
@@ -91,8 +91,9 @@ class NoiseStability(Strategy):
             raise ModelError("noise-stability looked at no copy of the model")
         return found.flatten(1)
 
-    def _deviate(self, model: nn.Module, disturbed: Sequence[Weights], batch: Batch) -> Tensor:
+    def _deviate(self, disturbed: Sequence[Weights], batch: Batch) -> Tensor:
         """Return (p_m − p)/‖p‖ for each of M copies [N, M, C]."""
+        model = getattr(batch.model, "_orig_mod", batch.model)
         self.check_positions(batch.logits)
         p = batch.logits.double().softmax(1)
         moved = []

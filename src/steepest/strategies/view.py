@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -119,6 +119,12 @@ class PoolView:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            "a function that looks at batches refers to the whole pool, which other processes do "
+            "not get: let it refer to what it needs of the pool alone"
+        )
+
     @property
     def model(self) -> nn.Module:
         """The model, in eval mode."""
@@ -152,6 +158,21 @@ class PoolView:
         (inputs,) = self._samples.batches(positions, max(1, len(positions)))
         return batches.move(inputs, self.lens.device, self.lens.dtype)
 
+    def load_all(self, what: str) -> Iterator[Inputs]:
+        """Yield the inputs of all samples in batches, on the device.
+
+        Args:
+            what: In the words of the progress that is shown.
+        """
+        done = 0
+        with self.progress.task(what, len(self)) as step:
+            for inputs in self._samples.batches(range(len(self)), self.lens.batch_size):
+                total = batches.count(inputs)
+                batches.check_finite(inputs, self.ids[done : done + total])
+                yield batches.move(inputs, self.lens.device, self.lens.dtype)
+                done += total
+                step.advance(total)
+
     def without_inputs(self) -> Batch:
         """Return all samples as one batch of ids alone, for those who ask no model."""
         return self._batch(self.ids, torch.empty(len(self)))
@@ -162,7 +183,8 @@ class PoolView:
         Rows are kept on the CPU. A batch that does not fit into memory is cut in halves.
 
         Args:
-            make: Maps a batch of B samples to one column [B, ...] or to several by name.
+            make: Maps a batch of B samples to one column [B, ...] or to several by name, and does
+                nothing else: it may be called in another process, on a copy of what it refers to.
             what: In the words of the progress that is shown.
             size: Samples in a batch, by default as the user says. What something is trained on
                 must not depend on that to the last bit: roundings would grow.

@@ -14,7 +14,6 @@ from steepest.core.memory import free_bytes
 from steepest.core.seeds import keyed_uniform
 from steepest.errors import InputError
 from steepest.modules.batches import Inputs, check_finite
-from steepest.strategies.batch import Batch
 from steepest.strategies.view import PoolView
 
 _LARGEST = {2: 64, 3: 32}
@@ -98,15 +97,10 @@ class PoolImages:
         held = torch.empty(*shape, dtype=low.dtype, device=low.device)
         place = torch.tensor(self.order, device=low.device).argsort()
         done = 0
-
-        def keep(batch: Batch) -> Tensor:
-            nonlocal done
-            rows = place[done : done + len(batch)]
-            held[rows] = self._scaling.apply(batch.inputs)
-            done += len(batch)
-            return torch.empty(len(batch), 0)
-
-        self._pool.collect(keep, "loading images")
+        for inputs in self._pool.load_all("loading images"):
+            images = self._scaling.apply(inputs)
+            held[place[done : done + len(images)]] = images
+            done += len(images)
         return held
 
 
