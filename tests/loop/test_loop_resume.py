@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import zipfile
+from pathlib import Path
 
 import pytest
 from loop_parts import Teacher, Trainer, make_points
 
 import steepest
-from steepest.core.journal import Journal
-from steepest.errors import DroppedEntryWarning, JournalError, RunFolderError, SettingWarning
+from steepest.errors import RunFolderError, SettingWarning
+from steepest.labelling.project import open_pool
 
 POINTS, CLASSES = make_points()
 
@@ -87,14 +88,17 @@ def test_labels_that_are_yielded_are_kept_one_by_one(tmp_path, whole):
     assert len(teacher.asked) == 12
 
 
-def test_a_half_written_round_is_made_again(tmp_path, whole):
+def test_a_round_that_was_not_written_is_made_again(tmp_path, whole, monkeypatch):
+    def die(*_):
+        raise Killed
+
     with make(tmp_path / "a") as loop:
-        loop.run(3, 5)
-    path = tmp_path / "a" / "rounds.jsonl"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.warns(DroppedEntryWarning):
-        loop = make(tmp_path / "a")
-    with loop:
+        loop.run(2, 5)
+        monkeypatch.setattr("steepest.labelling.project.ledger.ProjectPool.add_round", die)
+        with pytest.raises(Killed):
+            loop.run(3, 5)
+    monkeypatch.undo()
+    with make(tmp_path / "a") as loop:
         assert len(loop.records) == 2
         assert essence(loop.run(3, 5)) == whole
 
@@ -115,7 +119,8 @@ def test_given_labels_are_taken_once_and_corrections_stay(tmp_path):
         assert loop.pool.labelled() == ([0, 1, 2], [0, 2, 2])
     with pytest.warns(SettingWarning, match=r"says 0 of sample 2, .* 2, which stays: to"):
         make(tmp_path / "a", labels={0: 0, 1: 1, 2: 0, 3: 0}).close()
-    assert steepest.Pool.replay(tmp_path / "a" / "labels.jsonl").labelled()[1] == [0, 2, 2, 0]
+    with open_pool(tmp_path / "a") as pool:
+        assert pool.labelled()[1] == [0, 2, 2, 0]
 
 
 def test_a_folder_has_one_loop_and_one_process_at_a_time(tmp_path):
@@ -126,59 +131,35 @@ def test_a_folder_has_one_loop_and_one_process_at_a_time(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(RunFolderError, match="choose a folder"):
         make(tmp_path / "file")
-    (tmp_path / "a" / "labels.jsonl").unlink()
-    (tmp_path / "a" / "rounds.jsonl").write_text("")
-    with pytest.raises(RunFolderError, match=r"no labels\.jsonl"):
+    (tmp_path / "a" / "labels.sqlite").unlink()
+    with pytest.raises(RunFolderError, match=r"no labels\.sqlite any more"):
         make(tmp_path / "a")
 
 
-@pytest.mark.parametrize(
-    ("name", "kept"),
-    [
-        ("rounds.jsonl", []),
-        ("rounds.jsonl", [1, 2]),
-        ("rounds.jsonl", [0, 0, 1, 2]),
-        ("labels.jsonl", [0]),
-        ("labels.jsonl", [0, 1, 2, 3, 4]),
-    ],
-)
-def test_a_journal_that_lacks_what_the_other_tells_of_is_refused(tmp_path, name, kept):
-    with make(tmp_path / "a") as loop:
-        loop.run(3, 5)
-    path = tmp_path / "a" / name
-    whole, entries = path.read_bytes(), Journal(path).entries
-    path.write_bytes(b"")
-    for i in kept:  # Each whole by itself, as lines of older versions are.
-        Journal(path).append(entries[i])
-    for _ in range(2):  # The second shows that the first let go of the folder.
-        with pytest.raises(RunFolderError, match=rf"lines of {name} are missing or twice"):
-            make(tmp_path / "a")
-    path.write_bytes(whole)
-    make(tmp_path / "a").close()
+def test_a_loop_of_an_earlier_version_goes_on(tmp_path):
+    with zipfile.ZipFile(Path(__file__).parents[1] / "labelling" / "old_folders.zip") as archive:
+        archive.extractall(tmp_path)
+    points, classes = make_points(30)
+    trainer = Trainer(points)
+    with steepest.ActiveLoop(
+        points, fit=trainer.fit, label=Teacher(classes), folder=tmp_path / "numbers", progress=False
+    ) as loop:
+        assert [record.number for record in loop.records] == [1, 2]
+        assert len(loop.waiting) == 1
+        before = dict(zip(*loop.pool.labelled(), strict=True))
+        assert loop.run(3, 4)[-1].number == 3
+        assert before.items() <= dict(zip(*loop.pool.labelled(), strict=True)).items()
+    with steepest.ActiveLoop(
+        points, fit=lambda *_: None, predict=trainer.predict, folder=tmp_path / "texts"
+    ) as loop:
+        assert set(loop.pool.labelled()[1]) == {"cat", "dog"}
 
 
-@pytest.mark.parametrize("name", ["rounds.jsonl", "labels.jsonl"])
-def test_a_journal_without_a_line_in_the_middle_is_refused(tmp_path, name):
-    with make(tmp_path / "a") as loop:
-        loop.run(3, 5)
-    path = tmp_path / "a" / name
-    lines = path.read_bytes().splitlines(keepends=True)
-    for gone in range(1, len(lines) - 1):
-        path.write_bytes(b"".join(lines[:gone] + lines[gone + 1 :]))
-        before = path.read_bytes()
-        for _ in range(2):
-            with pytest.raises(JournalError, match=rf"{name}: line {gone + 1} is damaged, or"):
-                make(tmp_path / "a")
-        assert path.read_bytes() == before
-    path.write_bytes(b"".join(lines))
-    make(tmp_path / "a").close()
-
-
-def test_the_files_of_a_folder_are_as_documented(tmp_path):
+def test_a_folder_is_a_project(tmp_path):
     with make(tmp_path / "a") as loop:
         loop.run(1, 5)
-    first = json.loads((tmp_path / "a" / "rounds.jsonl").read_text().splitlines()[0])
-    assert set(first) == {
-        "number", "labelled", "learnt_from", "metrics", "asked", "strategy", "seconds", "chain",
-    }  # fmt: skip
-    assert steepest.Pool.replay(tmp_path / "a" / "labels.jsonl").counts()["labelled"] == 5
+    with open_pool(tmp_path / "a", "loop") as pool:
+        assert set(pool.rounds()[1]) == {
+            "number", "labelled", "learnt_from", "metrics", "asked", "strategy", "seconds",
+        }  # fmt: skip
+        assert pool.counts()["labelled"] == 5

@@ -12,7 +12,7 @@ from torch import nn
 from steepest.core.progress import Progress, as_progress
 from steepest.core.seeds import SampleId, check_seed, derive
 from steepest.core.wording import counted
-from steepest.errors import InputError
+from steepest.errors import InputError, PoolError
 from steepest.labelling import Answers, apply
 from steepest.loop.answers import Asking, as_answers, ask_for, check_functions, give, name_of
 from steepest.loop.chooser import Chooser, as_features
@@ -33,6 +33,9 @@ from steepest.selecting.select import check_k
 from steepest.selecting.selection import Selection
 from steepest.strategies import Strategy, Support
 from steepest.tasks.base import Task
+
+_MOST_TRIES = 10
+"""How often samples are chosen anew, if others label those that were chosen."""
 
 
 class ActiveLoop:
@@ -65,7 +68,8 @@ class ActiveLoop:
         precision: Precision of gradients, for strategies that take them.
         device: Where to choose; by default where the model is.
         support: What some strategies take beside the model, or a function that returns it.
-        folder: Keeps labels and rounds, and goes on where it stopped; None is memory alone.
+        folder: A labelling project that keeps labels and rounds, made if it is not there; goes on
+            where it stopped, with the labels that others gave. None is memory alone.
         progress: Whether to show progress.
 
     Attributes:
@@ -74,7 +78,7 @@ class ActiveLoop:
 
     Raises:
         InputError: If something cannot be used.
-        RunFolderError: If the folder belongs to other samples, or is in use.
+        RunFolderError: If the folder belongs to other samples, or another loop is using it.
     """
 
     def __init__(
@@ -167,15 +171,24 @@ class ActiveLoop:
         if ids and not self._learner.knows(digest(ids, labels)):
             self.learn()
         purpose = ("selection", self.round) if ids else ("initial set",)
-        with self._clock.time("choose"):
-            self.selection = self._learner.choose(
-                k,
-                labelled=dict(zip(ids, labels, strict=True)),
-                taken=self.pool.taken(),
-                seed=derive(self._seed, *purpose),
-            )
-        self.pool.query(self.selection.ids, cycle=self.round, who=self.selection.strategy)
-        return self.selection
+        tries = _MOST_TRIES if self._kept.shared else 1
+        while True:
+            with self._clock.time("choose"):
+                picks = self._learner.choose(
+                    k,
+                    labelled=dict(zip(ids, labels, strict=True)),
+                    taken=self.pool.taken(),
+                    seed=derive(self._seed, *purpose),
+                )
+            try:
+                self.pool.query(picks.ids, cycle=self.round, who=picks.strategy)
+            except PoolError:
+                tries -= 1
+                if not tries:
+                    raise
+                continue  # Somebody else has asked about one of them meanwhile, or labelled it.
+            self.selection = picks
+            return picks
 
     def tell(self, answers: Answers | Mapping[Any, Any], *, who: str = "tell") -> None:
         """Take labels in, of samples that were asked for or not; they are kept at once.
@@ -189,8 +202,7 @@ class ActiveLoop:
             PoolError: If an answer contradicts one that is there; then nothing is taken in.
         """
         told = as_answers(answers)
-        self._kinds.check(told.labels)
-        apply(self.pool, told, cycle=self.round, who=who)
+        self._take_in(told, who)
 
     def learn(self) -> Round:
         """Fit and evaluate; if there are labels that no round has learnt from, end the round.
@@ -253,6 +265,7 @@ class ActiveLoop:
 
     def close(self) -> None:
         """Let go of the folder; the loop can still be read."""
+        self._kept.close()
         self.pool.close()
 
     def __enter__(self) -> Self:
@@ -290,10 +303,15 @@ class ActiveLoop:
         some = False
         with self._clock.time("label"):
             for answers in ask_for(self._label, ids):
-                self._kinds.check(answers.labels)
-                apply(self.pool, answers, cycle=self.round, who=name_of(self._label))
+                self._take_in(answers, name_of(self._label))
                 some = some or bool(answers.labels or answers.skipped)
         return some
+
+    def _take_in(self, answers: Answers, who: str) -> None:
+        """Take answers in, of the kind that the labels are of which are there."""
+        labels = self.pool.normal(list(answers.labels.values()))
+        self._kinds.check(dict(zip(answers.labels, labels, strict=True)))
+        apply(self.pool, answers, cycle=self.round, who=who)
 
     def _is_fresh(self) -> bool:
         """Say whether there are labels that no round has learnt from."""

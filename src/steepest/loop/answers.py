@@ -90,7 +90,8 @@ def give(pool: Pool, told: Mapping[Any, Any], kinds: LabelKinds) -> None:
     Raises:
         InputError: If something in it is no id of the pool or no label, or of another kind.
     """
-    given = as_answers(told).labels
+    labels = as_answers(told).labels
+    given = dict(zip(labels, pool.normal(list(labels.values())), strict=True))
     new = {i: label for i, label in given.items() if pool.cycle_of(i) is None}
     kinds.check(new)
     apply(pool, Answers(new), cycle=0, who="given")

@@ -1,67 +1,114 @@
-"""What a loop keeps: labels and rounds, in memory or in a folder that outlives the process."""
+"""What a loop keeps: labels and rounds, in memory or in a project that outlives the process."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from steepest.core.journal import Journal
+from steepest.core.lock import FileLock
 from steepest.core.seeds import SampleId
 from steepest.errors import RunFolderError
+from steepest.labelling.project.about import About
+from steepest.labelling.project.ledger import ProjectPool
+from steepest.labelling.project.opening import (
+    BACKUP,
+    PYTHON,
+    begin_project,
+    holds_project,
+    open_pool,
+)
+from steepest.labelling.project.store import FILE_NAME
 from steepest.loop.round import Round
-from steepest.loop.same_samples import check_same
-from steepest.pool import Pool, Verb
+from steepest.loop.same_samples import LOOKED_AT, check_same
+from steepest.pool import Pool
 from steepest.pool.entries import check_pool_ids
 from steepest.selecting.samples import Samples
 
-LABELS = "labels.jsonl"
-ROUNDS = "rounds.jsonl"
-
 
 class LoopFolder:
-    """The pool and the rounds of one loop; with a path, held by one process.
+    """The pool and the rounds of one loop; with a path, in a project that others may use too.
 
-    Both are journals: every change is on the disk when its call returns. Other files in the folder
-    are left alone.
+    Every change is on the disk when its call returns. Other files in the folder are left alone.
 
     Args:
-        path: The folder, made if it is not there; None keeps everything in memory.
+        path: The project's folder, made if it is not there; None keeps everything in memory.
         ids: The samples of the loop [N].
         samples: What the ids stand for, if it is known.
 
     Raises:
-        RunFolderError: If the folder belongs to other samples, or is in use.
+        RunFolderError: If the folder belongs to other samples, or another loop is using it.
     """
 
     def __init__(
         self, path: Path | None, ids: Sequence[SampleId], samples: Samples | None = None
     ) -> None:
         self.records: list[Round] = []
-        self._journal: Journal | None = None
+        self.pool: Pool
+        self._stored: ProjectPool | None = None
+        self._lock: FileLock | None = None
         if path is None:
             self.pool = Pool.create(ids)
             return
-        if path.exists() and not path.is_dir():
-            raise RunFolderError(f"{path} is a file: choose a folder")
-        labels, rounds = path / LABELS, path / ROUNDS
-        if rounds.exists() and not labels.exists():
-            raise RunFolderError(f"{path} has rounds but no {LABELS}: bring it back from a copy")
-        self.pool = Pool.open(labels) if labels.exists() else Pool.create(ids, labels)
+        self._lock = _hold(path)
         try:
-            _check_ids(path, self.pool.ids(), check_pool_ids(ids))
-            check_same(path, samples)
-            self._journal = Journal(rounds)
-            self.records = [Round.from_table(e, str(rounds)) for e in self._journal.entries]
-            _check_past(path, self.pool, self.records)
+            self.pool = self._stored = open_project(path, check_pool_ids(ids), samples)
+            self.records = [
+                Round.from_table(table, f"{path}: round {number}")
+                for number, table in self._stored.rounds().items()
+            ]
         except BaseException:
-            self.pool.close()
+            self.close()
             raise
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may change the pool at any moment."""
+        return self._stored is not None
 
     def commit(self, record: Round) -> None:
         """Write a round down; from here on it has happened."""
-        if self._journal is not None:
-            self._journal.append(record.to_table())
+        if self._stored is not None:
+            self._stored.add_round(record.number, record.to_table())
         self.records.append(record)
+
+    def close(self) -> None:
+        """Let go of the folder; the pool can still be read."""
+        if self._stored is not None:
+            self._stored.close()
+        if self._lock is not None:
+            self._lock.release()
+
+
+def open_project(path: Path, ids: Sequence[SampleId], samples: Samples | None) -> ProjectPool:
+    """Open the pool of a project over some samples, which is made if it is not there.
+
+    Args:
+        path: The project's folder.
+        ids: The samples [N].
+        samples: What the ids stand for, if it is known.
+
+    Raises:
+        RunFolderError: If the folder belongs to other samples.
+    """
+    if not holds_project(path):
+        if (path / LOOKED_AT).exists() or (path / BACKUP).exists():
+            raise RunFolderError(f"{path} has no {FILE_NAME} any more: bring it back from a copy")
+        about = About(named=None, classes="free", numbered=isinstance(ids[0], int))
+        begin_project(path, ids, about)
+    pool = open_pool(path, PYTHON)
+    try:
+        _check_ids(path, pool.ids(), ids)
+        check_same(path, samples)
+    except BaseException:
+        pool.close()
+        raise
+    return pool
+
+
+def _hold(path: Path) -> FileLock:
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"{path} is a file: choose a folder")
+    return FileLock(path / "loop", shown=path)
 
 
 def _check_ids(path: Path, known: Sequence[SampleId], given: Sequence[SampleId]) -> None:
@@ -73,25 +120,4 @@ def _check_ids(path: Path, known: Sequence[SampleId], given: Sequence[SampleId])
         raise RunFolderError(
             f"{path} holds a loop over other samples ({first!r} is {place} alone): bring the pool "
             "back as it was, or choose another folder and give it the labels of this one by labels="
-        )
-
-
-def _check_past(path: Path, pool: Pool, records: Sequence[Round]) -> None:
-    """Refuse journals of which one lacks what the other tells of."""
-    touched: set[SampleId] = set()
-    latest = 0
-    for event in pool.events():
-        touched.add(event.id)
-        latest = max(latest, event.cycle) if event.verb is Verb.QUERY else latest
-    numbers = [record.number for record in records]
-    lacking = ""
-    # A round asks before it is written down, so that one more may have begun.
-    if numbers != list(range(1, len(records) + 1)) or latest > len(records) + 1:
-        lacking = ROUNDS
-    elif any(r.labelled > len(touched) or not touched.issuperset(r.asked) for r in records):
-        lacking = LABELS
-    if lacking:
-        raise RunFolderError(
-            f"{path}: lines of {lacking} are missing or twice: restore it from a copy, or choose "
-            "another folder and give it the labels of this one by labels="
         )

@@ -16,7 +16,9 @@ def waiting_in(pool: Pool) -> tuple[SampleId, ...]:
     """Return the samples without an answer yet, in the order in which they were asked for."""
     queries = (event for event in pool.events() if event.verb is Verb.QUERY)
     places = {event.id: place for place, event in enumerate(queries)}
-    return tuple(sorted(pool.ids(State.QUERIED), key=places.__getitem__))
+    # Somebody else may have asked for others, in a sheet for example.
+    ours = [sample for sample in pool.ids(State.QUERIED) if sample in places]
+    return tuple(sorted(ours, key=places.__getitem__))
 
 
 def asked_in(pool: Pool, cycle: int) -> dict[SampleId, str]:

@@ -49,8 +49,8 @@ class Ledger(Protocol):
     def apply(self, entry: Entry) -> None:
         """Take in one entry that was checked."""
 
-    def normal(self, label: Label) -> Label:
-        """Return a plain label as the ledger would give it back."""
+    def normal(self, labels: Sequence[Label]) -> list[Label]:
+        """Return plain labels as the ledger would give them back."""
 
     def state(self, sample: SampleId) -> State:
         """Return where a sample stands."""
@@ -114,9 +114,9 @@ class MemoryLedger:
         for sample in ids:
             check_start(verb, sample, self.state(sample))
 
-    def normal(self, label: Label) -> Label:
-        """Return the label itself."""
-        return label
+    def normal(self, labels: Sequence[Label]) -> list[Label]:
+        """Return the labels themselves."""
+        return list(labels)
 
     def apply(self, entry: Entry) -> None:
         """Take in one entry that was checked."""

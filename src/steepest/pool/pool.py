@@ -15,7 +15,7 @@ from steepest.errors import InputError, JournalError, PoolError
 from steepest.pool.entries import check_entry, check_pool_ids, make_entry, make_header, read_header
 from steepest.pool.ledger import Ledger, MemoryLedger
 from steepest.pool.states import Event, State, Verb
-from steepest.pool.values import Label, plain_id, plain_ids, plain_label, plain_labels
+from steepest.pool.values import Label, plain_id, plain_ids, plain_labels
 
 _CUT_SHORT = "was cut short in the middle of a change; close it and open it again"
 
@@ -170,9 +170,9 @@ class Pool:
         """Return how many samples are in each state."""
         return self._ledger.counts()
 
-    def normal(self, label: Label) -> Label:
-        """Return a label as the pool would give it back: a class's number for its name, say."""
-        return self._ledger.normal(plain_label(label))
+    def normal(self, labels: Sequence[Label]) -> list[Label]:
+        """Return labels as the pool would give them back: a class's number for its name, say."""
+        return self._ledger.normal(plain_labels(labels))
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make the verbs within it one change, all or none; in a journal each stands by itself."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from steepest.errors import DataError, JournalError, RunFolderError
+from steepest.errors import DataError, DroppedEntryWarning, JournalError, RunFolderError
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.project import opening
 from steepest.labelling.project.opening import BACKUP, PYTHON, SHEETS, open_pool
@@ -158,6 +158,34 @@ def test_a_journal_that_lacks_what_the_other_tells_of_is_refused(old, name, kept
             open_pool(old / "numbers")
     path.write_bytes(whole)
     open_pool(old / "numbers").close()
+
+
+@pytest.mark.parametrize("name", ["rounds.jsonl", "labels.jsonl"])
+def test_a_journal_without_a_line_in_the_middle_is_refused(old, name):
+    path = old / "numbers" / name
+    lines = path.read_bytes().splitlines(keepends=True)
+    for gone in range(1 if name == "labels.jsonl" else 0, len(lines) - 1):
+        path.write_bytes(b"".join(lines[:gone] + lines[gone + 1 :]))
+        before = path.read_bytes()
+        for _ in range(2):
+            with pytest.raises(JournalError, match=rf"{name}: line {gone + 1} is damaged, or"):
+                open_pool(old / "numbers")
+        assert path.read_bytes() == before
+    path.write_bytes(b"".join(lines))
+    open_pool(old / "numbers").close()
+
+
+def test_a_last_line_that_was_cut_short_is_set_aside(old):
+    path = old / "numbers" / "labels.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.warns(DroppedEntryWarning), open_pool(old / "numbers", PYTHON) as pool:
+        assert pool.state(2) == "labelled"  # It was unlabelled by the last line.
+
+
+def test_rounds_without_labels_are_refused(old):
+    (old / "numbers" / "labels.jsonl").unlink()
+    with pytest.raises(RunFolderError, match=r"no labels\.jsonl"):
+        open_pool(old / "numbers")
 
 
 def test_settings_that_are_damaged_are_named(old):

@@ -109,10 +109,11 @@ class LabelForms:
 
     Args:
         connection: To the project's file; labels that add classes need a transaction.
+        exact: Whether several classes keep the order in which they were named.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, *, exact: bool = False) -> None:
+        self._connection, self._exact = connection, exact
         self.settings = load_settings(connection) or Settings()
         self.about = load_about(connection)
         self.names = list_classes(connection)
@@ -162,8 +163,10 @@ class LabelForms:
         several = label if isinstance(label, list) else [label]
         if isinstance(label, list) != self.settings.multi_label:
             return None
-        fits = all(0 <= number < len(self.names) for number in several)
-        return several if fits and several == sorted(set(several)) else None
+        if not all(0 <= number < len(self.names) for number in several):
+            return None
+        ordered = sorted(set(several))
+        return None if self._exact and ordered != several else ordered
 
     def _grow(self, label: Label) -> None:
         """Add the classes that a label names and that are not there."""

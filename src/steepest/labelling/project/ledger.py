@@ -92,11 +92,11 @@ class StoredLedger:
             yield
             return
         with self._store.writing() as connection:
-            self._own.connection = connection
+            self._own.connection, self._own.forms = connection, None
             try:
                 yield
             finally:
-                self._own.connection = None
+                self._own.connection = self._own.forms = None
 
     def check(self, verb: Verb, ids: Sequence[SampleId]) -> None:
         """Raise what stands in the way of a verb; change nothing."""
@@ -115,12 +115,13 @@ class StoredLedger:
         """Take in one entry that was checked; within a transaction."""
         if (connection := self._held) is None:
             raise RuntimeError("apply is called within a transaction")
-        Change(connection, entry, self._door).carry_out()
+        Change(connection, entry, self._door, self._forms(connection)).carry_out()
 
-    def normal(self, label: Label) -> Label:
-        """Return a plain label as it would be given back."""
+    def normal(self, labels: Sequence[Label]) -> list[Label]:
+        """Return plain labels as they would be given back."""
         with self.connection() as connection:
-            return LabelForms(connection).normal(label)
+            forms = self._forms(connection)
+            return [forms.normal(label) for label in labels]
 
     def state(self, sample: SampleId) -> State:
         """Return where a sample stands."""
@@ -134,7 +135,7 @@ class StoredLedger:
             if row["label"] is None:
                 state = row["state"]
                 raise PoolError(f"sample {sample!r} has no label: it is {state}; label it first")
-            return LabelForms(connection).decode(row["label"])
+            return self._forms(connection).decode(row["label"])
 
     def ids(self, state: State | None) -> list[SampleId]:
         """Return all ids, or those in one state, in pool order."""
@@ -151,7 +152,7 @@ class StoredLedger:
                 f"SELECT i.id, {_LABEL} AS label FROM images i WHERE {_HERE} "  # noqa: S608
                 "AND label IS NOT NULL ORDER BY i.number"
             ).fetchall()
-            forms = LabelForms(connection)
+            forms = self._forms(connection)
         return [self._read(row["id"]) for row in rows], [forms.decode(row["label"]) for row in rows]
 
     def counts(self) -> dict[State, int]:
@@ -192,6 +193,15 @@ class StoredLedger:
     def _require(self, connection: sqlite3.Connection, sample: SampleId) -> sqlite3.Row:
         return require_sample(connection, sample, numbered=self._numbered)
 
+    def _forms(self, connection: sqlite3.Connection) -> LabelForms:
+        """Return how labels are written; what a transaction changes of that, it knows."""
+        if connection is not self._held:
+            return LabelForms(connection)
+        if self._own.forms is None:
+            self._own.forms = LabelForms(connection)
+        forms: LabelForms = self._own.forms
+        return forms
+
     @property
     def _held(self) -> sqlite3.Connection | None:
         """The connection of this thread's transaction."""
@@ -216,7 +226,7 @@ class StoredLedger:
 
     def _list_events(self, connection: sqlite3.Connection, image: int | None) -> list[Event]:
         rows = connection.execute(_EVENTS, {"door": self._door, "image": image})
-        forms = LabelForms(connection)
+        forms = self._forms(connection)
         return [
             Event(
                 sequence=sequence,
@@ -239,14 +249,17 @@ class Change:
         connection: Within a transaction.
         entry: The entry, checked.
         door: Where questions are asked from.
+        forms: How labels are written.
     """
 
-    def __init__(self, connection: sqlite3.Connection, entry: Entry, door: str) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, entry: Entry, door: str, forms: LabelForms
+    ) -> None:
         self._connection = connection
         self._entry = entry
         self._door = door
         self._at = datetime.fromisoformat(entry["time"]).timestamp()
-        self._forms = LabelForms(connection)
+        self._forms = forms
 
     def carry_out(self) -> None:
         """Write what happened, and what follows from it."""

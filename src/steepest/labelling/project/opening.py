@@ -20,6 +20,7 @@ from steepest.core.tables import from_table
 from steepest.errors import InputError, JournalError, RunFolderError
 from steepest.labelling.project.about import (
     About,
+    LabelForms,
     keep_to_classes,
     list_classes,
     load_about,
@@ -179,7 +180,7 @@ def _is_python(folder: Path) -> bool:
         with labels.open("rb") as file:
             first = file.readline(100)
     except OSError:
-        return False
+        first = b""
     # A page may have written its labels under that name.
     return first.startswith(b'{"entry":"pool",') or rounds.is_file()
 
@@ -194,8 +195,9 @@ def _upgrade(folder: Path, old: _OldLoop) -> None:
         about = replace(old.about, numbered=isinstance(ids[0], int))
         _fill(store, ids, about, old.classes)
         with store.writing() as connection:
+            forms = LabelForms(connection, exact=True)
             for entry in entries[1:]:
-                Change(connection, entry, old.door).carry_out()
+                Change(connection, entry, old.door, forms).carry_out()
             connection.executemany(
                 "INSERT INTO rounds VALUES (?, ?, 0, ?)",
                 [(old.door, number, json.dumps(table)) for number, table in old.rounds.items()],
