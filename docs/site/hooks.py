@@ -170,11 +170,10 @@ def _show_surface(rooms: list[str]) -> str:
 
 def _show_commands() -> str:
     os.environ["COLUMNS"] = "84"  # argparse asks for it
-    from steepest.cli.main import COMMANDS, _parser
+    from steepest.cli.main import make_parser
 
-    parser = _parser()
-    choices = next(a.choices for a in parser._actions if isinstance(a.choices, dict))  # noqa: SLF001
+    parser, commands = make_parser()
     shown = ["# Command line", f"```text\n{parser.format_help()}```"]
-    for name in COMMANDS:
-        shown += [f"## steepest {name}", f"```text\n{choices[name].format_help()}```"]
+    for name, command in commands.items():
+        shown += [f"## steepest {name}", f"```text\n{command.format_help()}```"]
     return "\n\n".join(shown) + "\n"

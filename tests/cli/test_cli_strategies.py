@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import sys
 from pathlib import Path
@@ -99,3 +100,13 @@ def test_a_strategy_of_ones_own_is_shown_without_a_page(workshop, capsys, monkey
 def test_an_unknown_strategy_is_one_line_with_the_nearest(capsys):
     told = run_here(capsys, "strategies", "bagde")
     assert_one_line(told, "unknown strategy 'bagde': did you mean 'badge'?")
+
+
+def test_json_has_the_list_or_one_for_programs(capsys):
+    listed = json.loads(run_here(capsys, "strategies", "--json").out)
+    assert [entry["name"] for entry in listed] == list(steepest.strategies.names())
+    (one,) = json.loads(run_here(capsys, "strategies", "badge", "--json").out)
+    assert one in listed
+    assert one["chooses"] == "batches"
+    entry = next(entry for entry in listed if entry["name"] == "typiclust")
+    assert all(option["help"] for option in entry["options"].values())

@@ -43,6 +43,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "pack": ("steepest pack comparisons/digits",),
         "reproduce": ("steepest reproduce all --smoke --out reproduced",),
         "strategies": ("steepest strategies", "steepest strategies badge"),
+        "completion": ("steepest completion bash",),
         "data": ("steepest data list", "steepest data get cifar10 --to data"),
         "bench": ("steepest bench gradnorm --out gradnorm.json",),
     }

@@ -17,29 +17,42 @@ from typing import TextIO
 from steepest.cli.examples import show_examples
 from steepest.cli.interrupts import INTERRUPTED, ending_at_once
 from steepest.cli.one_line import on_one_line
+from steepest.cli.parser import Parser
 from steepest.errors import InputError, SteepestError
 from steepest.version import __version__
 
-COMMANDS: Mapping[str, str] = MappingProxyType(
+COMMANDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "demo": "a first useful result in a minute, from data inside the package",
-        "select": "choose what to label next",
-        "ingest": "take in labels from a file",
-        "label": "label a folder of images on a local page",
-        "label-studio": "label with a Label Studio server",
-        "run": "run one experiment, or go on with it",
-        "compare": "compare strategies, paired by seed, with statistics",
-        "report": "write the report of a run or comparison",
-        "pack": "pack the records of a run or comparison into one small file",
-        "reproduce": "make the paper's tables and figures again",
-        "strategies": "list the strategies, or show one with its options",
-        "data": "list, download and check data sets",
-        "bench": "measure speed, memory and precision beside alternatives",
+        "choose and label": {
+            "demo": "a first useful result in a minute, from data inside the package",
+            "select": "choose what to label next",
+            "label": "label a folder of images on a local page",
+            "ingest": "take in labels from a file",
+            "label-studio": "label with a Label Studio server",
+        },
+        "compare and report": {
+            "run": "run one experiment, or resume it",
+            "compare": "compare strategies, paired by seed, with statistics",
+            "report": "write the report of a run or comparison",
+            "pack": "pack the records of a run or comparison into one small file",
+            "reproduce": "reproduce the paper's tables and figures",
+            "bench": "measure speed, memory and precision beside alternatives",
+        },
+        "look up": {
+            "strategies": "list the strategies, or show one with its options",
+            "data": "list, download and check data sets",
+            "completion": "print a script that completes commands in a shell",
+        },
     }
 )
-"""Names with their help: not in their files, which are slow to import."""
+"""Names with their help, in groups: not in their files, which are slow to import."""
 
-_WITHOUT_MEMORY = ("select", "strategies", "report", "pack", "bench")
+SUMMARIES: Mapping[str, str] = MappingProxyType(
+    {name: summary for group in COMMANDS.values() for name, summary in group.items()}
+)
+"""Names with their help."""
+
+_WITHOUT_MEMORY = ("select", "strategies", "report", "pack", "bench", "completion")
 """Commands that keep nothing of what was done until they are finished."""
 
 
@@ -60,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Not within a program of someone else's, which would be ended too.
         with ending_at_once() if argv is None else nullcontext():
-            parser = _parser(_chosen(words))
+            parser, _ = make_parser(_chosen(words))
         if not words:
             parser.print_help(sys.stderr)
             return 2
@@ -105,28 +118,36 @@ def _chosen(words: Sequence[str]) -> str:
     return next((word for word in words if not word.startswith("-")), "")
 
 
-def _parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """Return what reads the command line.
+def make_parser(chosen: str | None = None) -> tuple[Parser, dict[str, Parser]]:
+    """Return what reads the command line, and the parser of each command by its name.
 
     Args:
         chosen: The one command whose file is imported for its arguments; by default all are.
     """
-    parser = argparse.ArgumentParser(
+    width = max(map(len, SUMMARIES))
+    groups = [
+        "\n".join([f"{title}:", *(f"  {name:{width}}  {text}" for name, text in group.items())])
+        for title, group in COMMANDS.items()
+    ]
+    parser = Parser(
         prog="steepest",
-        description="Active learning by gradient norm: pick the samples that would move your "
-        "model most, close the loop with whoever labels them, and measure whether it helped.",
+        description="Active learning by gradient norm: choose the samples that would move your\n"
+        "model most, label them, retrain, and measure whether it helped.",
+        epilog="\n\n".join([*groups, "`steepest COMMAND --help` ends with examples to copy."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"steepest {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, summary in COMMANDS.items():
-        sub = commands.add_parser(name, help=summary)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    parsers = {}
+    for name in SUMMARIES:
+        parsers[name] = sub = commands.add_parser(name)
         if chosen in (None, name):
             command = import_module(f"steepest.cli.{name.replace('-', '_')}")
             sub.description = command.__doc__
             command.add_arguments(sub)
             show_examples(sub, name)
             sub.set_defaults(execute=command.execute)
-    return parser
+    return parser, parsers
 
 
 def _show_warning(

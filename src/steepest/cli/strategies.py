@@ -8,6 +8,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 from steepest.core.tables import to_table
 from steepest.experiment.report.text_table import text_table
@@ -23,11 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "strategy", nargs="?", metavar="NAME", help="the one to show; without it, all are listed"
     )
+    parser.add_argument("--json", action="store_true", help="print it as JSON, for programs")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if arguments.strategy is None:
+    if arguments.json:
+        names = STRATEGIES.names() if arguments.strategy is None else [arguments.strategy]
+        print(json.dumps([_table(create(name)) for name in names], ensure_ascii=False, indent=1))
+    elif arguments.strategy is None:
         print(_listed())
         print("\n`steepest strategies NAME` shows one with its options.")
     else:
@@ -43,6 +48,24 @@ def _listed() -> str:
         first, *rest = textwrap.wrap(_idea(STRATEGIES.get(name))[0].rstrip("."), room)
         rows += [[name, first], *(["", "  " + line] for line in rest)]
     return text_table(["strategy", "idea"], rows)
+
+
+def _table(strategy: Strategy) -> dict[str, Any]:
+    """Return what ``--json`` prints about one strategy."""
+    idea, formula = _idea(type(strategy))
+    meanings = _meanings(type(strategy))
+    options = to_table(strategy)
+    return {
+        "name": strategy.name,
+        "idea": idea,
+        "formula": formula or None,
+        "chooses": "by score" if isinstance(strategy, Scorer) else "batches",
+        "needs": _words(strategy.needs).split(", "),
+        "options": {
+            name: {"default": value, "help": meanings.get(name, "")}
+            for name, value in options.items()
+        },
+    }
 
 
 def _shown(strategy: Strategy) -> Iterator[str]:

@@ -1,0 +1,60 @@
+"""Parsers with short usage lines, and with colours where a terminal shows them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import IO, Any
+
+
+class Parser(argparse.ArgumentParser):
+    """An ``ArgumentParser`` whose usage names what is required and leaves the rest to the help."""
+
+    def format_usage(self) -> str:
+        """Return one line: the command, ``[options]``, required options and what it takes."""
+        return f"usage: {self._usage()}\n"
+
+    def format_help(self) -> str:
+        """Return the help, which begins with the short usage."""
+        shown, self.usage = self.usage, self._usage()
+        try:
+            return super().format_help()
+        finally:
+            self.usage = shown
+
+    def print_help(self, file: IO[str] | None = None) -> None:
+        """Print the help; headings and options have colours on a terminal."""
+        stream = sys.stdout if file is None else file
+        if not stream.isatty():
+            super().print_help(stream)
+            return
+        from rich.console import Console
+        from rich.text import Text
+
+        text = Text(self.format_help().rstrip("\n"))
+        text.highlight_regex(r"(?m)^\S.*:$", "bold")
+        text.highlight_regex(r"^usage:", "bold")
+        text.highlight_regex(r"(?<![\w/.-])--?[a-zA-Z][\w-]*", "cyan")
+        Console(file=stream, highlight=False).print(text, soft_wrap=True)
+
+    def completions(self) -> list[argparse.Action]:
+        """Return all arguments, for scripts that complete them."""
+        return self._actions
+
+    def _usage(self) -> str:
+        options = [a for a in self._actions if a.option_strings]
+        words = [self.prog, *(["[options]"] if options else [])]
+        words += [_written(a) for a in options if a.required]
+        words += [_written(a) for a in self._actions if not a.option_strings]
+        return " ".join(words).replace("%", "%%")
+
+
+def _written(action: argparse.Action) -> str:
+    """Return an argument as it is typed, such as ``--out DIR`` or ``[POOL]``."""
+    if action.option_strings:
+        named = max(action.option_strings, key=len)
+        return f"{named} {action.metavar or action.dest.upper()}" if action.nargs != 0 else named
+    name: Any = action.metavar or action.dest
+    if action.nargs in ("?", "*"):
+        return f"[{name}{' …' if action.nargs == '*' else ''}]"
+    return f"{name} …" if action.nargs in ("+", argparse.PARSER) else str(name)
