@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,10 +26,10 @@ class Parser(argparse.ArgumentParser):
         finally:
             self.usage = shown
 
-    def print_help(self, file: IO[str] | None = None) -> None:
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print the help; headings and options have colours on a terminal."""
         stream = sys.stdout if file is None else file
-        if not stream.isatty():
+        if not (isinstance(stream, io.TextIOBase) and stream.isatty()):
             super().print_help(stream)
             return
         from rich.console import Console
@@ -35,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         text.highlight_regex(r"(?m)^\S.*:$", "bold")
         text.highlight_regex(r"^usage:", "bold")
         text.highlight_regex(r"(?<![\w/.-])--?[a-zA-Z][\w-]*", "cyan")
-        Console(file=stream, highlight=False).print(text, soft_wrap=True)
+        Console(file=cast(IO[str], stream), highlight=False).print(text, soft_wrap=True)
 
     def completions(self) -> list[argparse.Action]:
         """Return all arguments, for scripts that complete them."""
