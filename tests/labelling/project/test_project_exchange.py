@@ -7,6 +7,7 @@ import pytest
 from small_project import CLASSES, make_names, make_photos, open_project, truth
 
 from steepest.errors import InputError
+from steepest.labelling.project.label_files import Given
 
 
 @pytest.fixture
@@ -231,7 +232,7 @@ def test_people_can_answer_while_a_large_file_is_read(photos):
                 other = sqlite3.connect(project.store.path, timeout=0)
                 other.execute("BEGIN IMMEDIATE")  # refused if the file is being written to
                 other.close()
-                yield f"line {number}", f"{colour}-00{number}.png", [colour]
+                yield Given(f"line {number}", f"{colour}-00{number}.png", [colour])
             project.queue.answer("ann", "red-003.png", ["blue"])
 
         report = project.import_given(read_slowly)

@@ -27,7 +27,9 @@ def read_csv(path: Path) -> Iterator[Row]:
     """
     for where, named in _named_cells(path, (_ID_COLUMN, _LABEL_COLUMNS)):
         label = next(named[name] for name in named if name in _LABEL_COLUMNS)
-        yield Row(where, named["id"], label, skip_reason(named.get("skip", "")))
+        skip = skip_reason(named.get("skip", ""))
+        who, at = (named.get(name, "").strip() for name in ("annotator", "at"))
+        yield Row(where, named["id"], label, skip, who, at)
 
 
 def read_ids(path: Path) -> Iterator[Row]:

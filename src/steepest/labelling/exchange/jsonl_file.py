@@ -34,7 +34,8 @@ def read_jsonl(path: Path) -> Iterator[Row]:
         if not isinstance(entry, dict) or "id" not in entry or not entry.keys() & _OUR_KEYS:
             raise InputError(f'{path}, line {number}: is not of the form {{"id": …, "label": …}}')
         label, reason = _label(entry, path, number), _reason(entry, path, number)
-        yield Row(f"line {number}", entry["id"], label, reason)
+        who, at = (_text(entry, key) for key in ("annotator", "at"))
+        yield Row(f"line {number}", entry["id"], label, reason, who, at)
 
 
 def lines(picks: Selection) -> str:
@@ -52,6 +53,11 @@ def _label(entry: dict[str, object], path: Path, number: int) -> object:
     if len(given) > 1:
         raise InputError(f"{path}, line {number}: has label and labels; leave one of them out")
     return given[0] if given else None
+
+
+def _text(entry: dict[str, object], key: str) -> str:
+    found = entry.get(key)
+    return found.strip() if isinstance(found, str) else ""
 
 
 def _reason(entry: dict[str, object], path: Path, number: int) -> str:

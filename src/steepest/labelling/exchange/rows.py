@@ -35,12 +35,16 @@ class Row:
         id: The sample, as it is written.
         label: The label as it is written; None or empty text says that there is none yet.
         skip: Why the sample is skipped; empty if it is not.
+        annotator: Who said so; empty if the file does not say.
+        at: When, as it is written; empty if the file does not say.
     """
 
     where: str
     id: object
     label: object
     skip: str = ""
+    annotator: str = ""
+    at: str = ""
 
     @property
     def empty(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import unicodedata
 from dataclasses import dataclass
 
 from steepest.errors import InputError
@@ -81,6 +82,20 @@ def check_annotator(name: str) -> None:
         raise InputError(f"annotator {name!r}: a name has 1 to {_MOST_LETTERS} printable letters")
     if name == IMPORTED_BY:
         raise InputError(f"{IMPORTED_BY!r} stands for labels from files; choose another name")
+
+
+def find_annotator(connection: sqlite3.Connection, name: str) -> str:
+    """Return a person's name as the project has it already, in capitals or not; else as given."""
+    rows = connection.execute("SELECT DISTINCT annotator FROM answers ORDER BY annotator")
+    known = [row["annotator"] for row in rows]
+    if name in known:
+        return name
+    folded = _fold(name)
+    return next((other for other in known if _fold(other) == folded), name)
+
+
+def _fold(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", name).casefold().split())
 
 
 def _shown(

@@ -6,8 +6,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from steepest.errors import InputError
+from steepest.labelling.project.answers import check_annotator, find_annotator, set_current
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.following import followed_label, mark_copies
 from steepest.labelling.project.history import find_image
@@ -21,14 +23,29 @@ from steepest.labelling.spellings import spellings
 GivenBy = Callable[[ClassList], Iterable[Given]]
 """Yields what a file says; how several classes are written depends on those that are known."""
 
-Said = tuple[str, str, list[str]]
-"""Where it stands, a sample's id and the names of its classes."""
+Subject = tuple[str, str]
+"""A sample's id, and who says something about it; empty if the file does not say who."""
 
 _MOST_PLACES = 5
 _MOST_WRONG = 1000
 """After so many mistakes the rest of a file is not looked at: to say each takes a while."""
 _LONGEST_PATH = 4096
 _REMEDY = "say known only to pass over such images"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one row of a file says.
+
+    Attributes:
+        text: The classes, as the store keeps them; None is a skip.
+        where: Its place.
+        at: When it was said; None if the file does not say.
+    """
+
+    text: str | None
+    where: str
+    at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +91,9 @@ def import_labels(
 ) -> ImportReport:
     """Take labels for samples that have none yet; doing so twice changes nothing.
 
+    What a file says in a person's name, as the table of who said what does, becomes that person's
+    answer, beside those of others. So one project takes in all that was said in another.
+
     Args:
         store: The project's file.
         settings: What holds now.
@@ -95,48 +115,71 @@ def import_labels(
     return replace(report, passed_over=passed_over, unanswered=unanswered)
 
 
-def _part(given: Iterable[Given]) -> tuple[list[Said], int]:
+def _part(given: Iterable[Given]) -> tuple[list[Given], int]:
     """Return what is said, and how many rows of a sheet still wait for somebody to fill them in."""
     rows = list(given)
-    said = [(where, sample, labels) for where, sample, labels in rows if labels is not None]
+    said = [row for row in rows if row.labels is not None or (row.skipped and row.annotator)]
     return said, len(rows) - len(said)
 
 
 def _check(
     connection: sqlite3.Connection,
-    given: Iterable[Said],
+    given: Iterable[Given],
     classes: ClassList,
     *,
     known_only: bool,
-) -> tuple[dict[str, tuple[str, str]], int]:
-    """Return each sample's label as the store keeps it with its place, and how many are strange."""
-    wanted: dict[str, tuple[str, str]] = {}
+) -> tuple[dict[Subject, Said], int]:
+    """Return what is said about each sample, and how many samples are strange."""
+    wanted: dict[Subject, Said] = {}
     wrong: list[tuple[str, str]] = []
     strange: set[str] = set()
-    for where, sample, labels in given:
+    people: dict[str, str] = {}
+    for row in given:
         if len(wrong) >= _MOST_WRONG:
             break
         try:
-            sample = _find_id(connection, sample)  # noqa: PLW2901 - as the folder spells it
+            sample = _find_id(connection, row.sample)  # as the folder spells it
         except InputError as error:
-            strange.add(sample)
+            strange.add(row.sample)
             if not known_only:
                 # Of the first one alone it is said what may be meant.
-                near = None if wrong else _find_within(connection, sample)
+                near = None if wrong else _find_within(connection, row.sample)
                 remedy = f"did you mean {near!r}, its path within the folder?" if near else _REMEDY
-                wrong.append((where, f"{error}; {remedy}"))
+                wrong.append((row.where, f"{error}; {remedy}"))
             continue
         try:
-            text = classes.encode(labels)
+            text = None if row.labels is None else classes.encode(row.labels)
+            if row.annotator not in people:
+                people[row.annotator] = _person(connection, row.annotator)
         except InputError as error:
-            wrong.append((where, str(error)))
+            wrong.append((row.where, str(error)))
             continue
-        known, elsewhere = wanted.setdefault(sample, (text, where))
-        if known != text:
-            wrong.append((where, f"{sample!r} has another label in {elsewhere}"))
+        said = Said(text, row.where, _read_time(row.at))
+        known = wanted.setdefault((sample, people[row.annotator]), said)
+        if known.text != text:
+            wrong.append((row.where, f"{sample!r} has another label in {known.where}"))
     if wrong:
         raise InputError(_explain(wrong))
     return wanted, len(strange)
+
+
+def _person(connection: sqlite3.Connection, name: str) -> str:
+    """Return who is meant, as this project spells the name; empty for labels of files.
+
+    Raises:
+        InputError: If it cannot be a person's name.
+    """
+    if name in ("", IMPORTED_BY):
+        return ""
+    check_annotator(name)
+    return find_annotator(connection, name)
+
+
+def _read_time(text: str) -> float | None:
+    with suppress(ValueError, OverflowError):
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return None
 
 
 def _find_id(connection: sqlite3.Connection, sample: str) -> str:
@@ -175,50 +218,76 @@ def _explain(wrong: Sequence[tuple[str, str]]) -> str:
 
 def _apply(
     connection: sqlite3.Connection,
-    wanted: dict[str, tuple[str, str]],
+    wanted: dict[Subject, Said],
     classes: ClassList,
     settings: Settings,
     now: float,
 ) -> ImportReport:
     added = unchanged = outdated = 0
     conflicts = []
-    for sample, (text, where) in wanted.items():
+    for (sample, who), said in wanted.items():
         row = find_image(connection, sample)
-        # What a copy has from another is there already: as its own, it would not follow any more.
-        labels = row["labels"] if row["votes"] else followed_label(connection, settings, row)
-        if labels == text:
+        known, labels = _find_known(connection, settings, row, who)
+        if known and labels == said.text:
             unchanged += 1
-        elif row["votes"] or labels is not None:
-            present, given = classes.decode(labels), classes.decode(text)
-            conflicts.append(Conflict(sample, present, given or (), where))
-        elif _was_given_up(connection, row, text):
+        elif known:
+            present, given = classes.decode(labels), classes.decode(said.text)
+            conflicts.append(Conflict(sample, present, given or (), said.where))
+        elif _was_given_up(connection, row, who, said.text):
             outdated += 1
         else:
-            _add(connection, row["number"], text, settings, now)
+            at = now if said.at is None else min(said.at, now)
+            _add(connection, row["number"], who, said.text, settings, at)
             added += 1
     if added:
         mark_copies(connection, settings)
     return ImportReport(added, unchanged, tuple(conflicts), outdated=outdated)
 
 
-def _was_given_up(connection: sqlite3.Connection, image: sqlite3.Row, text: str) -> bool:
-    """Decide whether a file said the same about an earlier file of the same name."""
+def _find_known(
+    connection: sqlite3.Connection, settings: Settings, image: sqlite3.Row, who: str
+) -> tuple[bool, str | None]:
+    """Return whether something is said already, by this person or, of a file, by anybody; what."""
+    if not who:
+        # What a copy has from another is there already: as its own, it would not follow any more.
+        own = image["votes"] > 0
+        labels = image["labels"] if own else followed_label(connection, settings, image)
+        return own or labels is not None, labels
+    found = connection.execute(
+        """SELECT a.labels FROM current c JOIN answers a ON a.number = c.answer
+        WHERE c.image = ? AND c.annotator = ?""",
+        (image["number"], who),
+    ).fetchone()
+    return found is not None, found["labels"] if found else None
+
+
+def _was_given_up(
+    connection: sqlite3.Connection, image: sqlite3.Row, who: str, text: str | None
+) -> bool:
+    """Decide whether the same was said about an earlier file of the same name."""
     said = connection.execute(
-        "SELECT 1 FROM answers WHERE image = ? AND number <= ? AND annotator = ? AND labels = ?",
-        (image["number"], image["asked_again"], IMPORTED_BY, text),
+        "SELECT 1 FROM answers WHERE image = ? AND number <= ? AND annotator = ? AND labels IS ?",
+        (image["number"], image["asked_again"], who or IMPORTED_BY, text),
     )
     return said.fetchone() is not None
 
 
 def _add(
-    connection: sqlite3.Connection, image: int, text: str, settings: Settings, now: float
+    connection: sqlite3.Connection,
+    image: int,
+    who: str,
+    text: str | None,
+    settings: Settings,
+    at: float,
 ) -> None:
+    annotator, kind = who or IMPORTED_BY, "skip" if text is None else "label"
     number = connection.execute(
-        "INSERT INTO answers (at, annotator, image, kind, labels) VALUES (?, ?, ?, 'label', ?)",
-        (now, IMPORTED_BY, image, text),
+        "INSERT INTO answers (at, annotator, image, kind, labels) VALUES (?, ?, ?, ?, ?)",
+        (at, annotator, image, kind, text),
     ).lastrowid
+    set_current(connection, image, annotator, number)
     connection.execute(
-        "INSERT OR REPLACE INTO current VALUES (?, ?, ?)", (image, IMPORTED_BY, number)
+        "DELETE FROM assignments WHERE image = ? AND annotator = ?", (image, annotator)
     )
     # Only skips were about the earlier file.
     connection.execute(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, TypeGuard, get_args
+from typing import Literal, NamedTuple, TypeGuard, get_args
 
 from steepest.errors import InputError
 from steepest.labelling.exchange.csv_file import read_csv
@@ -16,8 +16,26 @@ from steepest.labelling.separators import split_names
 
 Format = Literal["csv", "jsonl", "folder"]
 
-Given = tuple[str, str, list[str] | None]
-"""Where it stands, a sample's id and the names of its classes; None if nobody has said them yet."""
+
+class Given(NamedTuple):
+    """What a file says about one sample.
+
+    Attributes:
+        where: Where it stands.
+        sample: The sample's id.
+        labels: The names of its classes; None if nobody has said them, or it was skipped.
+        skipped: Whether somebody skipped it.
+        annotator: Who said so; empty if the file does not say.
+        at: When, as it is written; empty if the file does not say.
+    """
+
+    where: str
+    sample: str
+    labels: list[str] | None
+    skipped: bool = False
+    annotator: str = ""
+    at: str = ""
+
 
 SUFFIXES: dict[str, Format] = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """How the names of files of labels end."""
@@ -63,7 +81,7 @@ def read_labels(path: Path, kind: Format, photos: Path, classes: ClassList) -> I
             labels = split_names(labels, classes) if classes.multi_label else [labels.strip()]
         if not isinstance(row.id, str) or not (labels is None or _are_texts(labels)):
             raise InputError(f"{where}: id and labels must be texts")
-        yield where, row.id, labels
+        yield Given(where, row.id, labels, bool(row.skip), row.annotator, row.at)
 
 
 def _are_texts(labels: object) -> TypeGuard[list[str]]:
@@ -87,6 +105,6 @@ def _read_folder(path: Path, photos: Path, classes: ClassList) -> Iterator[Given
                 if classes.multi_label:
                     found.setdefault(sample, (str(whole), []))[1].append(name)
                 else:
-                    yield str(whole), sample, [name]
+                    yield Given(str(whole), sample, [name])
     for sample, (where, labels) in found.items():
-        yield where, sample, labels
+        yield Given(where, sample, labels)

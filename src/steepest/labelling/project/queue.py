@@ -13,6 +13,7 @@ from steepest.labelling.project.answers import (
     Giver,
     add_answer,
     check_annotator,
+    find_annotator,
     hold_first,
     set_current,
 )
@@ -180,6 +181,16 @@ class Queue:
         with self._store.writing(lasting=False) as connection:
             kept = {row["id"] for row in connection.execute(_RENEW, asked).fetchall()}
         return [sample for sample in samples if sample not in kept]
+
+    def find_annotator(self, name: str) -> str:
+        """Return a person's name as it stands here already, in other capitals perhaps.
+
+        Raises:
+            InputError: If it cannot be a person's.
+        """
+        check_annotator(name)
+        with self._store.reading() as connection:
+            return find_annotator(connection, name)
 
     def holders(self) -> dict[str, int]:
         """Return how many samples each person holds that were not given back yet."""

@@ -110,9 +110,9 @@ def read_folders(given: BinaryIO, name: str, classes: ClassList) -> Iterator[Giv
         raise InputError(f"{name}: no image in the folders of this zip file")
     for sample, labels in found.items():
         if classes.multi_label:
-            yield f"{name}, {labels[0]}/{sample}", sample, labels
+            yield Given(f"{name}, {labels[0]}/{sample}", sample, labels)
         else:
-            yield from ((f"{name}, {label}/{sample}", sample, [label]) for label in labels)
+            yield from (Given(f"{name}, {label}/{sample}", sample, [label]) for label in labels)
 
 
 def _list_images(given: BinaryIO) -> Iterator[str]:

@@ -70,7 +70,7 @@ class PageContext:
 
     def __post_init__(self) -> None:
         if self.name is not None:
-            check_annotator(self.name)
+            self.name = self.project.queue.find_annotator(self.name)
         self.figures = Figures(self.project)
 
     def choices(self) -> list[Choice]:

@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import APIRouter, Form
 from fastapi.responses import Response
 
-from steepest.labelling.project.answers import check_annotator
 from steepest.labelling.web.gate import YEAR_SECONDS
 from steepest.labelling.web.page_context import Annotator, Browser, Here, Visitor, keep_name
 
@@ -19,8 +18,7 @@ def name(
     context: Here, before: Visitor, browser: Browser, name: Annotated[str, Form(max_length=200)]
 ) -> Response:
     """Remember who labels in this browser; what was held under another name is given back."""
-    name = name.strip()
-    check_annotator(name)
+    name = context.project.queue.find_annotator(name.strip())
     if before is not None and before != name:
         context.project.queue.release(before, browser)
     answer = Response(status_code=204, headers={"HX-Redirect": "/"})
