@@ -20,7 +20,7 @@ from steepest.data import (
 from steepest.data.catalogue import Source, catalogue, find_full_layout, find_holding, find_layout
 from steepest.errors import UnknownNameError
 
-OWN_FILES = {"folder", "masks", "npz"}
+OWN_FILES = {"folder", "masks", "npz", "texts"}
 """Readers of whatever files a user has."""
 
 each = pytest.mark.parametrize("holding", catalogue(), ids=lambda holding: holding.name)

@@ -31,7 +31,7 @@ def asked(monkeypatch, tmp_path):
     monkeypatch.setenv("STEEPEST_FEATURES", str(tmp_path / "features"))
     found = []
 
-    def find(name):
+    def find(name, kind):
         found.append(name)
         prepare = lambda image: torch.from_numpy(np.array(image)).permute(2, 0, 1)  # noqa: E731
         return Backbone(name, Blocks(), prepare, "as they are")

@@ -51,6 +51,17 @@ def add_pretrained_arguments(parser: argparse.ArgumentParser) -> None:
         help="the pretrained net whose features are used (default: efficientnet-lite0)",
     )
     group.add_argument(
+        "--text-column",
+        metavar="NAME",
+        help="of a pool that is a table or JSON lines: the column of the texts (default: text, "
+        "sentence or the like)",
+    )
+    group.add_argument(
+        "--label-column",
+        metavar="NAME",
+        help="of such a pool: the column of the classes, where some rows are labelled",
+    )
+    group.add_argument(
         "--sheet",
         type=Path,
         metavar="FILE",
@@ -70,10 +81,11 @@ def check_model_given(arguments: argparse.Namespace) -> None:
     Raises:
         InputError: Naming the argument.
     """
-    given = ("labels", "backbone", "sheet", "features")
+    given = ("labels", "backbone", "sheet", "features", "text_column", "label_column")
     if name := next((name for name in given if getattr(arguments, name)), None):
         remedy = "; --labelled takes labelled samples" if name == "labels" else ""
-        raise InputError(f"--{name} is for choosing without --model{remedy}")
+        flag = name.replace("_", "-")
+        raise InputError(f"--{flag} is for choosing without --model{remedy}")
 
 
 def select_without_model(arguments: argparse.Namespace) -> int:
@@ -84,8 +96,9 @@ def select_without_model(arguments: argparse.Namespace) -> int:
     if is_own(arguments.pool):
         raise InputError(f"--pool {arguments.pool} is code, which needs a --model")
     out, sheet = _places(arguments)
+    pool = _pool(arguments)
     try:
-        choice = _choose(arguments)
+        choice = _choose(arguments, pool)
     except KeyboardInterrupt:
         print(
             "steepest: stopped; features that were computed are kept: the same command goes on",
@@ -94,12 +107,12 @@ def select_without_model(arguments: argparse.Namespace) -> int:
         return INTERRUPTED
     arguments.out = out
     write_out(arguments, [(0, Round(choice.selection))])
-    shown = _write_sheet(arguments, choice, sheet)
+    shown = _write_sheet(arguments, choice, sheet, pool)
     _say(arguments, choice, sheet if shown else None)
     return 0
 
 
-def _choose(arguments: argparse.Namespace) -> PretrainedChoice:
+def _choose(arguments: argparse.Namespace, pool: object) -> PretrainedChoice:
     from steepest.cli.select_support import read_labelled
     from steepest.features.pool import pool_features
     from steepest.labelling.exchange.folder import read_names
@@ -125,41 +138,52 @@ def _choose(arguments: argparse.Namespace) -> PretrainedChoice:
             what = "is a folder: give a file" if path.is_dir() else "no such file"
             raise InputError(f"--labels {path}: {what}")
     table = pool_features(
-        _pool(arguments),
+        pool,
         arguments.backbone,
         store=_store(arguments),
         batch_size=None if how.batch_size == "auto" else how.batch_size,
         device=arguments.device,
         progress=how.progress,
     )
-    known = _labels(arguments, table)
+    known = _labels(arguments, table, pool)
     left_out, _ = read_labelled(arguments.labelled, table.ids, learnt_from=False)
     how = replace(how, labelled={*(left_out or ()), *known.labels, *known.skipped})
     return choose_on_features(table, arguments.k, strategy, how, known.labels)
 
 
 def _pool(arguments: argparse.Namespace) -> object:
+    """Return the pool: rows of text, an array, or the path of a folder of images."""
     from steepest.cli.select_pool import open_array
+    from steepest.data.texts import holds_texts, read_texts
 
-    if arguments.pool.suffix in (".npy", ".npz"):
-        return open_array(arguments.pool)
-    return arguments.pool
+    place: Path = arguments.pool
+    if holds_texts(place) and not place.is_dir():
+        return read_texts(place, arguments.text_column, label_column=arguments.label_column)
+    if arguments.text_column or arguments.label_column:
+        raise InputError(
+            "--text-column and --label-column are for a table (.csv, .tsv) or JSON lines (.jsonl), "
+            f"not for {place}"
+        )
+    return open_array(place) if place.suffix in (".npy", ".npz") else place
 
 
 def _store(arguments: argparse.Namespace) -> Path | None:
-    if arguments.features is not None or arguments.pool.is_dir():
-        features: Path | None = arguments.features
-        return features
-    return None
+    """Return where features are kept: beside a file, and in a folder by itself."""
+    from steepest.features.place import usual_place
+
+    place: Path = arguments.pool
+    features: Path | None = arguments.features
+    return usual_place(place.parent) if features is None and place.is_file() else features
 
 
-def _labels(arguments: argparse.Namespace, table: FeatureTable) -> LabelTable:
+def _labels(arguments: argparse.Namespace, table: FeatureTable, pool: object) -> LabelTable:
     from steepest.data.label_table import LabelTable, read_labels, say_unknown
+    from steepest.data.texts import TextRows
 
     root = arguments.pool if arguments.pool.is_dir() else None
     # What cannot be read as an image has a name all the same.
     damaged = {str(name) for name, _ in table.skipped}
-    found = LabelTable({})
+    found = LabelTable(dict(pool.labels) if isinstance(pool, TextRows) else {})
     for path in arguments.labels:
         one = read_labels(path, table.ids, root)
         found = found.and_also(one, path)
@@ -201,15 +225,17 @@ def _unused(suffix: str) -> Path:
 
 
 def _write_sheet(
-    arguments: argparse.Namespace, choice: PretrainedChoice, sheet: Path | None
+    arguments: argparse.Namespace, choice: PretrainedChoice, sheet: Path | None, pool: object
 ) -> bool:
-    from steepest.selecting.contact_sheet import contact_sheet, folder_pictures
+    from steepest.data.texts import TextRows
+    from steepest.selecting.contact_sheet import contact_sheet, folder_pictures, text_cards
 
-    if sheet is None or not arguments.pool.is_dir():
+    texts = isinstance(pool, TextRows)
+    if sheet is None or not (texts or arguments.pool.is_dir()):
         return False
     page = contact_sheet(
         choice,
-        folder_pictures(arguments.pool),
+        text_cards(pool) if isinstance(pool, TextRows) else folder_pictures(arguments.pool),
         pool=str(arguments.pool),
         command=getattr(arguments, "command_line", ""),
     )
@@ -232,4 +258,5 @@ def _say(arguments: argparse.Namespace, choice: PretrainedChoice, sheet: Path | 
     if sheet is not None:
         print(f"see them: {sheet}")
     if not choice.labels:
-        print("label them, and choose the next ones with --labels FILE (lines such as a.jpg,cat)")
+        example = f"{choice.selection.ids[0]},CLASS"
+        print(f"label them, and choose the next ones with --labels FILE (lines such as {example})")

@@ -7,6 +7,7 @@ from steepest.data.base import DATASETS, Images, ImageSet, load, names
 from steepest.data.folder import ImageFolder
 from steepest.data.sealed import SealedLabels
 from steepest.data.streamed import Reader, Streamed
+from steepest.data.texts import TextRows, TokenisedTexts, read_texts
 from steepest.data.torch_set import from_hugging_face, from_torch
 
 __all__ = [
@@ -17,9 +18,12 @@ __all__ = [
     "Reader",
     "SealedLabels",
     "Streamed",
+    "TextRows",
+    "TokenisedTexts",
     "from_arrays",
     "from_hugging_face",
     "from_torch",
     "load",
     "names",
+    "read_texts",
 ]

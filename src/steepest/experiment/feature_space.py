@@ -18,17 +18,20 @@ from steepest.core.tensor_file import read_tensors, write_tensors
 from steepest.data import ImageSet, load
 from steepest.data.base import data_root
 from steepest.data.sealed import SealedLabels
+from steepest.data.texts import TextRows, decode_texts
 from steepest.errors import DataError, InputError, SlowPathWarning
 from steepest.experiment.config import DataPart
 from steepest.features import image_features
-from steepest.models.backbones import find_backbone
+from steepest.features.texts import text_features
+from steepest.models.backbones import Backbone, find_backbone
 
 FEATURES_VARIABLE = "STEEPEST_FEATURES"
 """The environment variable that names the folder in which features are kept."""
 
 _FORMAT = 1
 _PURPOSE = "features in place of images"
-_CHANGING = ("folder", "npz")
+_TEXTS = "texts"
+_CHANGING = ("folder", "npz", _TEXTS)
 """Data sets whose content is not told by their name and options."""
 
 
@@ -63,12 +66,12 @@ def load_in_feature_space(part: DataPart, backbone: str) -> ImageSet:
     if path is not None and (found := _read(path)) is not None:
         return found
     source = load(part.name, options=part.options, limit=part.limit)
-    net, store = find_backbone(backbone), features_folder()
+    net = find_backbone(backbone, "text" if part.name == _TEXTS else "images")
     rows = []
     for images in (source.train_images, source.test_images):
         if not isinstance(images, Tensor):
             raise DataError(f"{source.name} is read from disk: features are for images in memory")
-        rows.append(image_features(images, net, store=store).rows.double())
+        rows.append(_features(images, net))
     train, test = _project(rows[0], rows[1], part.dimensions)
     width = train.shape[1]
     made = replace(
@@ -83,6 +86,17 @@ def load_in_feature_space(part: DataPart, backbone: str) -> ImageSet:
     if path is not None:
         _write(path, made, {"backbone": net.name, "identity": net.identity, "part": _key(part)})
     return made
+
+
+def _features(images: Tensor, net: Backbone) -> Tensor:
+    """Return the features of images, or of texts as bytes, [N, D]."""
+    store = features_folder()
+    if net.kind == "images":
+        return image_features(images, net, store=store).rows.double()
+    # One row for each sample: without a text there is nothing to compute, but a row all the same.
+    said = tuple(text or " " for text in decode_texts(images))
+    rows = TextRows(tuple(range(len(said))), said)
+    return text_features(rows, net, store=store).rows.double()
 
 
 def _project(train: Tensor, test: Tensor, dimensions: int | None) -> tuple[Tensor, Tensor]:

@@ -13,11 +13,14 @@ from torch import Tensor
 
 from steepest.core.progress import Progress
 from steepest.core.seeds import SampleId
+from steepest.data.texts import TextRows, holds_texts, read_texts
 from steepest.errors import InputError
 from steepest.features.folder import folder_features
 from steepest.features.images import image_features
+from steepest.features.place import usual_place
 from steepest.features.table import FeatureTable
-from steepest.models.backbones import DEFAULT, Backbone, find_backbone
+from steepest.features.texts import text_features
+from steepest.models.backbones import DEFAULT, DEFAULT_TEXT, Backbone, find_backbone
 
 
 def pool_features(
@@ -34,12 +37,14 @@ def pool_features(
 
     Args:
         pool: The path of a folder of images, images in memory as bytes [N, 3, H, W] or
-            [N, H, W, 3], rows of features [N, D], or a table of them that was made before.
-        backbone: Computes them, by its name or as it is; by default ``efficientnet-lite0``. Not
-            for rows that are features already.
+            [N, H, W, 3], rows of features [N, D], or a table of them that was made before; or
+            texts: the path of a table or of JSON lines, a list, a data set of Hugging Face's
+            library, or what ``steepest.data.read_texts`` made of one.
+        backbone: Computes them, by its name or as it is; by default ``efficientnet-lite0``, and
+            ``all-minilm-l6-v2`` for texts. Not for rows that are features already.
         ids: The samples' names [N]; by default a folder's relative paths, or the index.
-        store: Where features are kept; by default in ``.steepest/features`` of a folder, and
-            nowhere for images in memory.
+        store: Where features are kept; by default in ``.steepest/features`` of a folder, or beside
+            a file of texts, and nowhere for what is in memory.
         batch_size: Samples at once; by default what suits the device.
         device: Where to compute.
         progress: Whether to show progress.
@@ -52,6 +57,14 @@ def pool_features(
         _refuse(ids is not None, "ids=", "a table of features, which has its own")
         _refuse(backbone is not None, "a backbone", "a pool of features, which are computed")
         return pool
+    if isinstance(pool, TextRows) or holds_texts(pool):
+        texts = pool if isinstance(pool, TextRows) else read_texts(pool, ids=ids)
+        if store is None and isinstance(pool, (str, Path)):
+            store = usual_place(Path(pool).parent)
+        net = _found(backbone, DEFAULT_TEXT)
+        return text_features(
+            texts, net, store=store, batch_size=batch_size, device=device, progress=progress
+        )
     options: dict[str, Any] = {"batch_size": batch_size, "device": device, "progress": progress}
     if isinstance(pool, (str, Path)):
         _refuse(ids is not None, "ids=", "a folder, whose samples go by their relative paths")
@@ -60,7 +73,7 @@ def pool_features(
     if not isinstance(rows, Tensor):
         raise InputError(
             f"a pool of type {type(pool).__name__} needs a model of yours: without one, pass a "
-            "folder of images, images as bytes [N, 3, H, W], or rows of features [N, D]"
+            "folder of images, images as bytes [N, 3, H, W], texts, or rows of features [N, D]"
         )
     if rows.dtype == torch.uint8 and rows.ndim == 4:
         images = rows if rows.shape[1] in (1, 3) else rows.movedim(-1, 1)
@@ -83,8 +96,10 @@ def pool_features(
     )
 
 
-def _found(backbone: str | Backbone | None) -> Backbone:
-    return backbone if isinstance(backbone, Backbone) else find_backbone(backbone or DEFAULT)
+def _found(backbone: str | Backbone | None, usual: str = DEFAULT) -> Backbone:
+    if isinstance(backbone, Backbone):
+        return backbone
+    return find_backbone(backbone or usual, "images" if usual == DEFAULT else "text")
 
 
 def _refuse(given: bool, what: str, where: str) -> None:

@@ -14,6 +14,7 @@ from steepest.core.markup import Safe, element, join, paragraph, section, whole_
 from steepest.core.seeds import SampleId
 from steepest.core.wording import counted
 from steepest.data.image_decoding import read_picture
+from steepest.data.texts import TextRows
 from steepest.errors import SteepestError
 from steepest.selecting.pretrained import PretrainedChoice
 from steepest.version import __version__
@@ -27,6 +28,7 @@ MOST_PICTURES = 500
 _SIDE = 240
 _QUALITY = 80
 _MOST_CLASSES = 40
+_LETTERS = 600
 _WORTH_SAYING = 0.05
 
 _STYLE = """
@@ -42,7 +44,9 @@ body { max-width: 82rem; }
 .picks .rank { float: right; color: var(--quiet); font-variant-numeric: tabular-nums; }
 .picks .guess { font-weight: 600; display: block; }
 .picks .name, .picks .why { color: var(--quiet); display: block; }
-.picks .text { padding: 0.7rem; font-size: 0.82rem; align-self: start; overflow-wrap: anywhere; }
+.picks.texts { grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); }
+.picks .text { flex: 1; white-space: pre-line;
+  padding: 0.7rem; font-size: 0.82rem; align-self: start; overflow-wrap: anywhere; }
 .spread { width: auto; min-width: min(34rem, 100%); }
 .spread td.bar { width: 16rem; padding-right: 0; }
 .spread .track { position: relative; height: 0.8rem; background: var(--paper); }
@@ -73,6 +77,17 @@ def folder_pictures(root: Path) -> Shown:
     return show
 
 
+def text_cards(rows: TextRows) -> Shown:
+    """Return what shows the texts of rows, long ones from their beginning."""
+    places = {sample: row for row, sample in enumerate(rows.ids)}
+
+    def show(sample: SampleId) -> str:
+        text = rows.texts[places[sample]]
+        return text if len(text) <= _LETTERS else f"{text[:_LETTERS]} …"
+
+    return show
+
+
 def contact_sheet(choice: PretrainedChoice, shown: Shown, *, pool: str, command: str = "") -> str:
     """Return the page as HTML.
 
@@ -94,10 +109,11 @@ def contact_sheet(choice: PretrainedChoice, shown: Shown, *, pool: str, command:
     )
     cards = [_card(choice, row, shown) for row in range(min(len(picks), MOST_PICTURES))]
     more = len(picks) - len(cards)
+    wide = " texts" if picks.ids and isinstance(shown(picks.ids[0]), str) else ""
     grid = section(
         "picks",
         "Picks, the most wanted first",
-        element("ul", *cards, class_="picks"),
+        element("ul", *cards, class_=f"picks{wide}"),
         paragraph(f"{counted(more, 'more pick')} not shown.", "note") if more else None,
     )
     foot = paragraph(f"Made by steepest {__version__}. The page needs no network and no files.")
@@ -200,7 +216,7 @@ def why(choice: PretrainedChoice, row: int) -> str:
     """Say what a label of a pick would be good for beside its own sample."""
     count = choice.stands_for[row]
     if count <= 1:
-        return "like no other candidate"
+        return "stands for itself"
     return f"stands for {counted(count, 'candidate')}"
 
 

@@ -28,9 +28,11 @@ from torch.utils.data import (
 
 from steepest.core.seeds import SampleId
 from steepest.core.wording import counted
+from steepest.data.texts import ids_of_table, is_table
 from steepest.errors import InputError, SettingWarning, SteepestError, in_one_line
 from steepest.modules.batches import Inputs, count, tensors_of
 from steepest.pool.values import plain_id, plain_list
+from steepest.selecting.ragged import LABEL_KEYS, collate_rows, is_ragged
 
 PoolLike = Any
 """A Dataset, a DataLoader, a tensor, an array, or the path of a folder of images."""
@@ -38,8 +40,6 @@ PoolLike = Any
 _KINDS_OF_NUMPY = frozenset(
     {torch.float64, torch.float32, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8}
 )
-
-_LABEL_KEYS = frozenset({"label", "labels", "target", "targets", "y"})
 
 
 class Samples:
@@ -248,7 +248,7 @@ def _check_kind(pool: PoolLike) -> None:
 def inputs_of(item: Any) -> Inputs:  # noqa: ANN401
     """Return the inputs of a collated batch, without the labels beside them."""
     if isinstance(item, Mapping):
-        return {name: value for name, value in item.items() if name not in _LABEL_KEYS}
+        return {name: value for name, value in item.items() if name not in LABEL_KEYS}
     if isinstance(item, (tuple, list)):
         return inputs_of(item[0])
     inputs: Inputs = item
@@ -273,6 +273,8 @@ def _own_ids(pool: object, total: int) -> Sequence[SampleId]:
         if len(names) != total:
             raise InputError(f"the pool has {len(names)} ids for {total} samples: one id each")
         return names
+    if is_table(pool) and (named := ids_of_table(pool)) is not None:
+        return named
     if isinstance(pool, Subset):
         # Part of a data set: its samples keep the names they have in the whole.
         parent = pool.dataset
@@ -314,6 +316,8 @@ def _workers_of(loader: DataLoader[Any]) -> dict[str, Any]:
 def _collated(items: list[Any]) -> Any:  # noqa: ANN401
     """Collate items as torch does, but for rows of plain numbers: those would be transposed."""
     first = items[0]
+    if is_ragged(first):
+        return collate_rows(items)
     if isinstance(first, list) and first and all(isinstance(v, (int, float)) for v in first):
         raise InputError(
             "an item of the pool is a list of plain numbers, of which the first alone would be "
