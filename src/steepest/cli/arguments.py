@@ -121,6 +121,22 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add where the work is done."""
+    parser.add_argument(
+        "--engine",
+        choices=("here", "ray"),
+        default="here",
+        help="where the work is done: here, or ray for processes on this machine or a Ray cluster, "
+        "with the same result (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="of the Ray cluster (default: that of this machine, or a new one on it)",
+    )
+
+
 def add_member_jobs(parser: argparse.ArgumentParser) -> None:
     """Add how many members of a committee are trained at a time."""
     parser.add_argument(

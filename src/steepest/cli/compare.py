@@ -12,6 +12,7 @@ from pathlib import Path
 
 from steepest.cli.arguments import (
     add_config,
+    add_engine,
     add_jobs,
     add_member_jobs,
     add_metric,
@@ -27,11 +28,12 @@ from steepest.cli.one_line import on_one_line
 from steepest.cli.outcome import show_outcome
 from steepest.cli.plan import show_groups, show_runs
 from steepest.core.progress import show_progress
-from steepest.errors import FailedRunsError, UnknownNameError
+from steepest.errors import FailedRunsError, InputError, UnknownNameError
 from steepest.experiment.compare import run_missing
 from steepest.experiment.comparing import Comparing
 from steepest.experiment.metric_choice import check_metric
 from steepest.experiment.plan import Plan, read_plan
+from steepest.selecting import OnRay
 
 _SEEDS = "5"
 
@@ -82,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show all runs and how far they are, and run nothing",
     )
     add_jobs(parser)
+    add_engine(parser)
     add_member_jobs(parser)
     parser.add_argument(
         "--no-report", dest="report", action="store_false", help="write no HTML report at the end"
@@ -95,6 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     _check_usage(arguments)
+    if arguments.engine == "here" and arguments.address is not None:
+        raise InputError("--address is for --engine ray: give both, or leave it out")
     deadline_of(arguments)  # Refuses what is no time, for a mere list as well.
     comparisons = _comparisons(arguments)
     _check_baseline(arguments.baseline, comparisons)
@@ -113,6 +118,7 @@ def execute(arguments: argparse.Namespace) -> int:
             member_jobs=arguments.member_jobs,
             deadline=deadline_of(arguments),
             command=arguments.command_line,
+            engine=OnRay(arguments.address) if arguments.engine == "ray" else "here",
         )
 
     def show() -> None:

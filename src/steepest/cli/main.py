@@ -70,6 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A terminal that cannot show a sign shows a question mark instead.
             stream.reconfigure(errors="replace")
     words = sys.argv[1:] if argv is None else argv
+    arguments = argparse.Namespace()
     try:
         # Not within a program of someone else's, which would be ended too.
         with ending_at_once() if argv is None else nullcontext():
@@ -91,7 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"steepest: error: {on_one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        goal = "begin again" if _chosen(words) in _WITHOUT_MEMORY else "go on"
+        goes_on = getattr(arguments, "goes_on", _chosen(words) not in _WITHOUT_MEMORY)
+        goal = "go on" if goes_on else "begin again"
         print(f"steepest: stopped; run the same command again to {goal}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:

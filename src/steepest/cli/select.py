@@ -30,9 +30,11 @@ from steepest.cli.select_pretrained import (
     select_without_model,
 )
 from steepest.cli.select_shards import (
+    add_ray_arguments,
     add_shard_arguments,
     check_shard_arguments,
     choose_scored,
+    engine_of,
     score_shard,
 )
 from steepest.cli.select_support import add_support_arguments, read_labelled, read_support
@@ -44,7 +46,7 @@ from steepest.labelling.exchange.export import check_export
 from steepest.labelling.exchange.rounds import Round
 from steepest.pool import Pool
 from steepest.selecting import Selection, select
-from steepest.selecting.options import DEFAULT_STRATEGY, SelectionOptions
+from steepest.selecting.options import DEFAULT_STRATEGY, Engine, SelectionOptions
 from steepest.selecting.samples import as_samples
 from steepest.selecting.selection_file import SUFFIXES, sidecar_of
 
@@ -89,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_loop_arguments(parser)
     add_support_arguments(parser)
     add_flags(parser, SelectionOptions, ["subset"])
+    add_ray_arguments(parser)
     add_shard_arguments(parser)
     add_flags(parser, SelectionOptions, ["seed", "batch_size", "precision"])
     add_device(parser)
@@ -99,18 +102,21 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     check_pool_given(arguments)
     if arguments.model is None:
+        if arguments.engine != "here":
+            raise InputError("--engine ray runs a model of yours: give --model, or leave it out")
         return select_without_model(arguments)
-    return _select_by_model(arguments)
+    check_model_given(arguments)
+    _check_out(arguments)
+    with engine_of(arguments) as engine:
+        return _select_by_model(arguments, engine)
 
 
-def _select_by_model(arguments: argparse.Namespace) -> int:
+def _select_by_model(arguments: argparse.Namespace, engine: Engine) -> int:
     from steepest.core.devices import choose_device
     from steepest.modules.weights import load_weights
     from steepest.selecting.looking import as_strategy
     from steepest.strategies import Needs
 
-    check_model_given(arguments)
-    _check_out(arguments)
     check_weights(arguments)
     arguments.strategy = arguments.strategy or DEFAULT_STRATEGY
     strategy = as_strategy(arguments.strategy, pairs(arguments.option))
@@ -147,7 +153,7 @@ def _select_by_model(arguments: argparse.Namespace) -> int:
         }
 
     def named(loop: Pool | None) -> dict[str, Any]:
-        return {**look(loop), "class_names": names}
+        return {**look(loop), "class_names": names, "engine": engine}
 
     def choose(loop: Pool | None, k: int) -> Selection:
         if arguments.scores is not None:

@@ -1,26 +1,70 @@
-"""Scoring a pool in parts, each by a process or machine of its own, and choosing from all parts."""
+"""Several processes or machines for one pool: actors on Ray, or shards by hand."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from steepest.cli.arguments import add_flags
+from steepest.cli.arguments import add_engine, add_flags
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.modules.fingerprint import fingerprint
 from steepest.selecting import Scores, Selection, score
 from steepest.selecting.conditions import pool_fingerprint
 from steepest.selecting.looking import find_candidates
-from steepest.selecting.options import SelectionOptions
+from steepest.selecting.options import Engine, OnRay, SelectionOptions
 from steepest.selecting.samples import PoolLike, as_samples
 from steepest.selecting.score_file import check_suffix
 from steepest.selecting.shards import Shard
 from steepest.strategies import Strategy
+
+
+def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of passes on Ray."""
+    add_engine(parser)
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="how many processes on Ray (default: as many as there is room for)",
+    )
+    parser.add_argument(
+        "--parts",
+        type=Path,
+        metavar="DIR",
+        help="keep finished parts of a pass on Ray in this folder (default: beside --out, until "
+        "the picks are written)",
+    )
+
+
+@contextmanager
+def engine_of(arguments: argparse.Namespace) -> Iterator[Engine]:
+    """Yield where passes over the model run.
+
+    Raises:
+        InputError: If an option of Ray is given without it, or Ray is not installed.
+    """
+    if arguments.engine == "here":
+        for name in ("address", "workers", "parts"):
+            if getattr(arguments, name) is not None:
+                raise InputError(f"--{name} is for --engine ray: give both, or leave it out")
+        yield "here"
+        return
+    if arguments.shard is not None or arguments.scores is not None:
+        raise InputError("--engine ray divides the pool by itself: leave out --shard and --scores")
+    arguments.goes_on = True
+    beside = arguments.out or arguments.run
+    parts = arguments.parts or beside.with_name(f"{beside.name}.parts")
+    with OnRay(arguments.address, workers=arguments.workers, parts=parts) as engine:
+        yield engine
+    if arguments.parts is None:
+        shutil.rmtree(parts, ignore_errors=True)
 
 
 def add_shard_arguments(parser: argparse.ArgumentParser) -> None:

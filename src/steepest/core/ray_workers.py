@@ -1,8 +1,8 @@
 """Workers on a Ray cluster, or on this machine by Ray.
 
 Ray restarts actors and repeats what they were at. What it does not do: an actor whose node is gone
-for good waits for another one, and all that was given to it waits with it. So each worker has two
-items at most, none before it is up, and what takes too long is given to an idle worker as well.
+for good waits for another one, and all that was given to it waits with it. So each worker has few
+items at a time, none before it is up, and what takes too long is given to an idle worker as well.
 """
 
 from __future__ import annotations
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from ray import ObjectRef
     from ray.actor import ActorHandle
 
-IN_FLIGHT = 2
-"""Items that a worker may have: one to work on, one to go on with at once."""
-
 RESTARTS = {"max_restarts": -1, "max_task_retries": 3}
 """What Ray does about workers that were killed, and what they were at."""
 
@@ -62,6 +59,7 @@ class RayWorkers:
         count: How many; by default as many as the cluster has room for.
         threads: Cores that each should take.
         gpu: Whether each takes a GPU.
+        ahead: Items that each may have: one to work on, others to go on with at once.
 
     Raises:
         InputError: If Ray is not installed, or has no room for a worker.
@@ -74,11 +72,13 @@ class RayWorkers:
         count: int | None = None,
         threads: int = 1,
         gpu: bool = False,
+        ahead: int = 2,
     ) -> None:
         self._address = address
         self._count = count
         self._threads = threads
         self._gpu = gpu
+        self._ahead = ahead
         self._ray = import_ray()
         self._actors: list[ActorHandle[Any]] = []
         self._up: list[ActorHandle[Any]] = []
@@ -105,7 +105,11 @@ class RayWorkers:
         self._made = None
 
     def answers(
-        self, make: Callable[[], Work], common: object, items: Sequence[object]
+        self,
+        make: Callable[[], Work],
+        common: object,
+        items: Sequence[object],
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Iterator[tuple[int, Any]]:
         """Yield the number of each item and its answer, as they come.
 
@@ -114,6 +118,7 @@ class RayWorkers:
                 restarted, until there is another.
             common: What all items have in common; sent to an actor once.
             items: One for each piece of work.
+            meanwhile: Called now and then.
         """
         if not items:
             return
@@ -124,9 +129,10 @@ class RayWorkers:
             self._job = next(self._jobs)
         round_, made = (self._job, next(self._rounds)), self._made[1]
         packed = self._ray.put(Packed.of(self._ray, common))
-        flights = _Flights(len(items))
+        flights = _Flights(len(items), self._ahead)
         warned = time.monotonic() + _WAITING_SECONDS
         while flights.open:
+            meanwhile()
             if not self._up and time.monotonic() > warned:
                 warned = math.inf
                 self._warn_of_waiting()
@@ -179,7 +185,7 @@ class RayWorkers:
         cpus, room = self._room()
         count = room if self._count is None else min(self._count, room)
         kind = self._ray.remote(num_cpus=cpus, num_gpus=int(self._gpu), **RESTARTS)(_Actor)
-        self._actors = [kind.remote(sys.path) for _ in range(count)]
+        self._actors = [kind.remote(str(Path.cwd()), sys.path) for _ in range(count)]
         self._coming = {actor.is_up.remote(): actor for actor in self._actors}
 
     def _room(self) -> tuple[int, int]:
@@ -230,7 +236,9 @@ class Packed:
 class _Actor:
     """The life of a worker: asked for one item after the other."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, folder: str, paths: Sequence[str]) -> None:
+        if Path(folder).is_dir():  # Paths that are not absolute mean the same there.
+            os.chdir(folder)
         # Where the program that asks finds its modules, as far as that is here, too.
         sys.path += [path for path in paths if path not in sys.path and Path(path).exists()]
         # What does the work is not made here: an error would end the actor without a word, and a
@@ -260,8 +268,9 @@ class _Actor:
 class _Flights:
     """Which items are under way, with whom and since when."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, ahead: int) -> None:
         self.references: dict[ObjectRef[Any], tuple[int, ActorHandle[Any]]] = {}
+        self._ahead = ahead
         self._waiting = list(range(count))[::-1]
         self._since: dict[int, float] = {}
         self._taken: list[float] = []
@@ -279,7 +288,7 @@ class _Flights:
         load = dict.fromkeys(actors, 0)
         for _, actor in self.references.values():
             load[actor] = load.get(actor, 0) + 1
-        for room in range(IN_FLIGHT):
+        for room in range(self._ahead):
             for actor in actors:
                 if self._waiting and load[actor] == room:
                     load[actor] += 1
@@ -335,7 +344,8 @@ def connect(ray: ModuleType, address: str | None) -> None:
         InputError: If it cannot be reached.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    how: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    how: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Of changes to come, which are not the user's to make.
         try:

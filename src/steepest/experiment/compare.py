@@ -10,11 +10,11 @@ import multiprocessing
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for_all
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from ctypes import c_byte
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from steepest.core.devices import choose_device, usable_cores
 from steepest.core.lock import InUseError
 from steepest.core.processes import end_with_parent, main_can_be_imported, main_hidden
 from steepest.core.progress import Progress, SilentProgress
+from steepest.core.ray_workers import RayWorkers
 from steepest.core.tables import from_table
 from steepest.errors import FailedRunsError, InputError, SteepestError, SteepestWarning
 from steepest.experiment.comparing import Comparing, Run, all_runs
@@ -33,6 +34,7 @@ from steepest.experiment.own_modules import changed_modules, warn_of_changed_cod
 from steepest.experiment.parts import load_data
 from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.variants import Variant
+from steepest.selecting.options import Engine, OnRay, as_engine
 from steepest.strategies import create
 from steepest.training.gpu_sharing import shared_gpu
 
@@ -52,6 +54,7 @@ def compare(
     member_jobs: int | None = None,
     deadline: float | None = None,
     command: str = "",
+    engine: Engine = "here",
 ) -> list[Run]:
     """Run what is missing of a comparison.
 
@@ -68,6 +71,8 @@ def compare(
         deadline: In the seconds of ``time.time()``: no cycle is begun that would probably end
             later. The same call goes on from there.
         command: What the user typed, kept with the results.
+        engine: Where runs are made: ``"here"``, in processes of this machine, or ``"ray"``, one run
+            at a time in each actor of a Ray cluster; all its machines must see the folder.
 
     Raises:
         RunFolderError: If the folder belongs to another comparison.
@@ -82,6 +87,7 @@ def compare(
         member_jobs=member_jobs,
         deadline=deadline,
         command=command,
+        engine=engine,
     )
     return comparing.runs
 
@@ -94,6 +100,7 @@ def run_missing(
     member_jobs: int | None = None,
     deadline: float | None = None,
     command: str = "",
+    engine: Engine = "here",
 ) -> None:
     """Run what is missing of some comparisons, in their order, with one set of workers.
 
@@ -104,6 +111,7 @@ def run_missing(
         member_jobs: As for ``compare``.
         deadline: As for ``compare``, for all of them together.
         command: What the user typed, kept with the results.
+        engine: As for ``compare``.
 
     Raises:
         RunFolderError: If a folder belongs to something else.
@@ -111,6 +119,7 @@ def run_missing(
         SteepestError: If a worker process was killed; what it did is resumable.
     """
     missing = [run for run in all_runs(comparisons) if not run.complete]
+    on_ray = as_engine(engine)
     workers = _jobs(jobs, [c.config for c in comparisons], len(missing))
     if workers > 1 and member_jobs is None:
         member_jobs = 1  # The runs keep the machine busy.
@@ -121,7 +130,9 @@ def run_missing(
         comparing.check(command)
     for comparing in comparisons:
         comparing.record(command)
-    if missing:
+    if missing and on_ray is not None:
+        _run_on_ray(missing, on_ray, jobs, member_jobs, deadline, progress or SilentProgress())
+    elif missing:
         _run_all(missing, workers, member_jobs, deadline, progress or SilentProgress())
 
 
@@ -181,20 +192,68 @@ def _watch(
             pool.submit(_work, run.config.to_table(), run.folder, run.shared, member_jobs, deadline)
             for run in missing
         ]
-    with progress.task("comparing (cycles)", sum(r.config.loop.cycles for r in missing)) as step:
-        shown, over = 0, False
+    with _shown(missing, progress) as show:
+        over = False
         while not over:
             # Looked at first, so that the last cycles are shown too.
             over = all(f.done() for f in futures)
-            cycles = [count_lines(run.folder) for run in missing]
-            whole = sum(n >= r.config.loop.cycles for n, r in zip(cycles, missing, strict=True))
-            step.advance(sum(cycles) - shown, note=f"{whole} of {len(missing)} runs complete")
-            shown = sum(cycles)
+            show()
             _raise_broken(futures)
             if not over:
                 wait_for_all(futures, timeout=_POLL_SECONDS)
-    problems = [problem for future in futures if (problem := future.result())]
-    if problems:
+    _raise_problems(future.result() for future in futures)
+
+
+def _run_on_ray(
+    missing: list[Run],
+    engine: OnRay,
+    jobs: int | None,
+    member_jobs: int | None,
+    deadline: float | None,
+    progress: Progress,
+) -> None:
+    """Give each run to an actor; one whose machine is lost goes on from its folder elsewhere."""
+    with (
+        RayWorkers(
+            address=engine.address,
+            count=jobs if engine.workers is None else engine.workers,
+            threads=max(run.config.threads for run in missing),
+            gpu=any(choose_device(run.config.device).type == "cuda" for run in missing),
+            ahead=1,
+        ) as workers,
+        _shown(missing, progress) as show,
+    ):
+        runs = [
+            (run.config.to_table(), run.folder.absolute(), run.shared.absolute()) for run in missing
+        ]
+        common = (1 if member_jobs is None else member_jobs, deadline)
+        problems = dict(workers.answers(_runner, common, runs, meanwhile=show))
+        show()
+    _raise_problems(problems[number] for number in sorted(problems))
+
+
+def _runner() -> Callable[[tuple[int, float | None], tuple[dict[str, Any], Path, Path]], str]:
+    return lambda common, run: _work(*run, *common)
+
+
+@contextmanager
+def _shown(missing: Sequence[Run], progress: Progress) -> Iterator[Callable[[], None]]:
+    """Yield what shows how far runs are, as their folders say."""
+    shown = 0
+
+    def show() -> None:
+        nonlocal shown
+        cycles = [count_lines(run.folder) for run in missing]
+        whole = sum(n >= r.config.loop.cycles for n, r in zip(cycles, missing, strict=True))
+        step.advance(sum(cycles) - shown, note=f"{whole} of {len(missing)} runs complete")
+        shown = sum(cycles)
+
+    with progress.task("comparing (cycles)", sum(r.config.loop.cycles for r in missing)) as step:
+        yield show
+
+
+def _raise_problems(told: Iterable[str]) -> None:
+    if problems := [problem for problem in told if problem]:
         raise FailedRunsError(problems)
 
 

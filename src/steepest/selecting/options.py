@@ -90,7 +90,20 @@ class OnRay:
 BatchSize = int | Literal["auto"]
 
 Engine = Literal["here", "ray"] | OnRay
-"""Where passes over the model run; ``OnRay`` says which cluster, and keeps finished parts."""
+"""Where work is done; ``OnRay`` says on which cluster, and keeps finished parts."""
+
+
+def as_engine(engine: object) -> OnRay | None:
+    """Return how work is given to a Ray cluster; None if it is done here.
+
+    Raises:
+        InputError: If it is no engine, or Ray is not installed.
+    """
+    if isinstance(engine, OnRay):
+        return engine
+    if engine not in ("here", "ray"):
+        raise InputError(f"engine must be 'here', 'ray' or OnRay(…), not {engine!r}")
+    return OnRay() if engine == "ray" else None
 
 
 DEFAULT_STRATEGY = "entropy-gradnorm"
@@ -165,17 +178,13 @@ class SelectionOptions:
             choose_device(self.device)
         for name, value in plain.items():
             object.__setattr__(self, name, value)
-        if self.engine not in ("here", "ray") and not isinstance(self.engine, OnRay):
-            raise InputError(f"engine must be 'here', 'ray' or OnRay(…), not {self.engine!r}")
         if self.part.count > 1 and self.on_ray is not None:
             raise InputError("shard divides a pool by hand, and engine 'ray' by itself: leave one")
 
     @property
     def on_ray(self) -> OnRay | None:
         """How passes are spread over a Ray cluster; None if they run in this process."""
-        if isinstance(self.engine, OnRay):
-            return self.engine
-        return OnRay() if self.engine == "ray" else None
+        return as_engine(self.engine)
 
     @property
     def part(self) -> Shard:

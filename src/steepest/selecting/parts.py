@@ -87,6 +87,6 @@ def _check_same(path: Path, about: Mapping[str, Any]) -> None:
     if name is not None:
         raise InputError(
             f"the parts in {path.parent.parent} were made with {name.replace('_', ' ')} "
-            f"{there.get(name)!r}, which is {about.get(name)!r} now: do as before, or give another "
-            "folder"
+            f"{there.get(name)!r}, which is {about.get(name)!r} now: do as before, or delete "
+            "them"
         )

@@ -115,6 +115,8 @@ def select(
         engine=engine,
     )
     if model is None or isinstance(model, str):
+        if how.on_ray is not None:
+            raise InputError("engine 'ray' runs a model of yours: give it, or leave out engine=")
         return _select_on_features(model, pool, k, strategy, options, ids, labels, how)
     check_model(model)
     if labels is not None:
