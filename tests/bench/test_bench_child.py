@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from steepest.bench import child
-from steepest.bench.child import ChildError, Job, score_in_child
-from steepest.bench.scoring import score_pool
+from steepest.bench.child import ChildError, Job, score_in_child, score_pool
 from steepest.core.progress import SilentProgress
 from steepest.models import build
 

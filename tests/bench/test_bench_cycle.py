@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steepest.bench.cycle import CycleBench
-from steepest.bench.cycle_result import CycleResult
-from steepest.bench.cycle_table import cycle_table
+from steepest.bench.cycle import CycleBench, CycleResult, cycle_table
 from steepest.cli.main import main
 from steepest.core.progress import SilentProgress
 from steepest.errors import ConfigError, InputError

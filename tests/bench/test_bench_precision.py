@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from steepest.bench import precision as bench
-from steepest.bench.precision import PrecisionBench, Settings
-from steepest.bench.precision_result import PrecisionResult
-from steepest.bench.precision_table import precision_table
+from steepest.bench.precision import PrecisionBench, PrecisionResult, Settings, precision_table
 from steepest.bench.trained import train_and_draw
 from steepest.cli.main import main
 from steepest.core.progress import SilentProgress

@@ -14,9 +14,7 @@ from steepest.bench import public_style, strategies
 from steepest.bench.feature_pool import make_head, make_pool
 from steepest.bench.picks import compare_picks
 from steepest.bench.skactiveml_choice import SKACTIVEML
-from steepest.bench.strategies import Settings, StrategiesBench
-from steepest.bench.strategies_result import StrategiesResult
-from steepest.bench.strategies_table import strategies_table
+from steepest.bench.strategies import Settings, StrategiesBench, StrategiesResult, strategies_table
 from steepest.bench.strategy_trial import run_trial
 from steepest.cli.main import main
 from steepest.core.memory import Measurement

@@ -10,12 +10,16 @@ import torch
 
 from steepest.bench import training as bench
 from steepest.bench.clock import Clock
-from steepest.bench.peak import count_flops, measure_peak
-from steepest.bench.training import Settings, TrainingBench
+from steepest.bench.training import (
+    Settings,
+    TrainingBench,
+    TrainingResult,
+    count_flops,
+    measure_peak,
+    training_table,
+)
 from steepest.bench.training_loops import Workload, loader_loop, our_loop
-from steepest.bench.training_result import TrainingResult
 from steepest.bench.training_runs import RunError, measure_runs
-from steepest.bench.training_table import training_table
 from steepest.cli.main import main
 from steepest.core.progress import SilentProgress
 from steepest.errors import InputError

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from steepest.data import ImageSet, load
-from steepest.data.base import check_options
+from steepest.data.loading import check_options
 from steepest.errors import ConfigError, DataError, InputError, UnknownNameError
 
 MINE = """

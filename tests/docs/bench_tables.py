@@ -11,17 +11,12 @@ from doc_pages import ROOT
 from markdown_table import table
 
 from steepest.bench.contenders.base import COMPILED, OURS, UNIT
-from steepest.bench.cycle_result import CycleMeasurement, CycleResult
-from steepest.bench.cycle_table import cycle_table
+from steepest.bench.cycle import CycleMeasurement, CycleResult, cycle_table
 from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
-from steepest.bench.precision_result import PrecisionResult
-from steepest.bench.precision_table import precision_table
-from steepest.bench.storage import Stored
-from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
-from steepest.bench.strategies_table import strategies_table
-from steepest.bench.table import NONE, Table, say_status, show_number
-from steepest.bench.training_result import TrainingResult
-from steepest.bench.training_table import training_table
+from steepest.bench.precision import PrecisionResult, precision_table
+from steepest.bench.storage import NONE, Stored, Table, say_status, show_number
+from steepest.bench.strategies import StrategiesResult, StrategyMeasurement, strategies_table
+from steepest.bench.training import TrainingResult, training_table
 from steepest.bench.workloads import names
 from steepest.strategies import create
 from steepest.strategies import names as strategies

@@ -19,9 +19,9 @@ from findings_tables import told_together
 from markdown_table import table
 from paper_tables import LITERAL
 
-from steepest.experiment.common_choices import common_choices
 from steepest.experiment.outcomes import Comparison
-from steepest.experiment.plan import read_plan
+from steepest.experiment.overlap import common_choices
+from steepest.experiment.study_plan import read_plan
 from steepest.paper.publication import Series, published
 
 _POOL = 50_000

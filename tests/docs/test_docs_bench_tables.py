@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from bench_tables import NOT_YET, benchmarks, choosing, cycle, performance, precision
 
-from steepest.bench.cycle_result import CycleMeasurement, CycleResult
+from steepest.bench.cycle import CycleMeasurement, CycleResult
 from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
-from steepest.bench.precision_result import PrecisionMeasurement, PrecisionResult
+from steepest.bench.precision import PrecisionMeasurement, PrecisionResult
 from steepest.bench.ranking import Agreement
-from steepest.bench.strategies_result import StrategiesResult, StrategyMeasurement
+from steepest.bench.strategies import StrategiesResult, StrategyMeasurement
 from steepest.experiment.config import load_config
 from steepest.strategies import create
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from steepest.experiment.common_choices import common_choices
 from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.overlap import common_choices
 from steepest.experiment.statistics import summarise
 
 

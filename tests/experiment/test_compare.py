@@ -21,7 +21,7 @@ from steepest.errors import (
     UnknownNameError,
 )
 from steepest.experiment.compare import compare
-from steepest.experiment.comparing import Comparing
+from steepest.experiment.comparison_runs import Comparing
 from steepest.experiment.record import Record
 from steepest.experiment.report.read import read_comparison
 

@@ -12,7 +12,7 @@ from small import config
 from steepest.core.tables import from_table
 from steepest.errors import RunFolderError
 from steepest.experiment.compare import run_missing
-from steepest.experiment.comparing import Comparing, Run
+from steepest.experiment.comparison_runs import Comparing, Run
 from steepest.experiment.config import Config, completed
 from steepest.experiment.description import describe, write_description
 from steepest.experiment.report.read import read_comparison

@@ -10,7 +10,7 @@ from small import config, essence
 from steepest.core.journal import Journal
 from steepest.errors import ChangedCodeWarning, ConfigError, UnknownNameError
 from steepest.experiment import Experiment
-from steepest.experiment.comparing import Comparing, Run
+from steepest.experiment.comparison_runs import Comparing, Run
 from steepest.experiment.own_modules import code_of
 
 compare_module = sys.modules["steepest.experiment.compare"]

@@ -14,10 +14,10 @@ from small import TOML, essence
 from steepest.core.journal import read_journal
 from steepest.errors import ConfigError, RunFolderError
 from steepest.experiment.compare import compare, run_missing
-from steepest.experiment.comparing import all_runs
-from steepest.experiment.plan import read_plan
+from steepest.experiment.comparison_runs import all_runs
 from steepest.experiment.record import Record
 from steepest.experiment.report.read import read_comparison
+from steepest.experiment.study_plan import read_plan
 
 QUICK = ["training.epochs=1", "loop.cycles=2", "loop.subset=20"]
 PLAN = f"""

@@ -17,7 +17,7 @@ from steepest.data import load
 from steepest.errors import SlowPathWarning
 from steepest.experiment.loop import Experiment
 from steepest.experiment.record import Cost, Record
-from steepest.experiment.shared import SharedCycle
+from steepest.experiment.shared_first_cycle import SharedCycle
 from steepest.models import build, save_weights
 
 

@@ -30,11 +30,11 @@ from steepest.errors import (
     SteepestError,
     UnknownNameError,
 )
-from steepest.experiment import side_by_side
+from steepest.experiment import committee_training
+from steepest.experiment.committee_training import SideBySide
 from steepest.experiment.compare import compare
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.loop import Experiment
-from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.training_worker import (
     Trained,
     TrainingWorker,
@@ -309,9 +309,9 @@ GIB = 1 << 30
     ],
 )
 def test_a_gpu_trains_as_many_as_it_has_room_for(asked, service, free, cores, count, monkeypatch):
-    monkeypatch.setattr(side_by_side, "shared_gpu", lambda: nullcontext(service))
-    monkeypatch.setattr(side_by_side, "free_bytes", lambda _: free)
-    monkeypatch.setattr(side_by_side, "usable_cores", lambda: cores)
+    monkeypatch.setattr(committee_training, "shared_gpu", lambda: nullcontext(service))
+    monkeypatch.setattr(committee_training, "free_bytes", lambda _: free)
+    monkeypatch.setattr(committee_training, "usable_cores", lambda: cores)
     with SideBySide(asked) as team:
         assert team._count(4, torch.device("cuda"), 2 * GIB) == count
 
@@ -349,7 +349,7 @@ class Loud(nn.Sequential):
 
 
 def test_warnings_of_all_processes_are_given_once_and_models_are_ready(monkeypatch):
-    monkeypatch.setattr(side_by_side, "TrainingWorker", Here)
+    monkeypatch.setattr(committee_training, "TrainingWorker", Here)
     random = torch.Generator().manual_seed(0)
     common = {
         "task": Classification(3),
@@ -383,10 +383,10 @@ def trained(seconds, before, peak_bytes):
 
 def test_seconds_are_those_of_the_clock_and_memory_is_that_of_all_at_a_time():
     done = [trained(10.0, 0.0, peak) for peak in (5, 7, 6)]
-    cost = side_by_side._cost(done, Measurement(seconds=16.0, peak_bytes=100), 2)
+    cost = committee_training._cost(done, Measurement(seconds=16.0, peak_bytes=100), 2)
     assert (cost.seconds, cost.peak_bytes) == (16.0, 100 + 7 + 6)
     resumed = [trained(10.0, 5.0, 1) for _ in range(3)]
-    assert side_by_side._cost(resumed, Measurement(16.0, 100), 2).seconds == 24.0
+    assert committee_training._cost(resumed, Measurement(16.0, 100), 2).seconds == 24.0
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from fake_records import accuracy, fill, level_of
 
 from steepest.errors import UnknownNameError
 from steepest.experiment.config import load_config
-from steepest.paper.artefact import Need, all_artefacts, find_artefact
+from steepest.paper.artefact import all_artefacts, find_artefact
 from steepest.paper.level import Setting, load_level
-from steepest.paper.measured import row
+from steepest.paper.need import Need
 from steepest.paper.parts import FigurePart, TablePart, cell, rows_table
 from steepest.paper.produce import choose, compute
-from steepest.paper.publication import Number
+from steepest.paper.publication import Number, row
 from steepest.paper.workspace import Workspace
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from steepest.paper.curve_table import curve_table
-from steepest.paper.measured import row
+from steepest.paper.publication import row
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import matplotlib as mpl
 import pytest
 
 from steepest.experiment.report.figures import SETTINGS
-from steepest.paper.drawing import draw_figure
 from steepest.paper.parts import FigurePart, Panel
+from steepest.paper.writing import draw_figure
 
 
 def drawn_with(key):

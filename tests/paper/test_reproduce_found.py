@@ -13,9 +13,9 @@ from fake_records import level_of, make_record, small_level, write_run
 from steepest.core.journal import Journal
 from steepest.errors import InputError
 from steepest.experiment.config import StrategyPart, load_config
-from steepest.paper.artefact import Need
-from steepest.paper.found import find_run, stored_runs
+from steepest.paper.finished_runs import find_run, stored_runs
 from steepest.paper.level import Setting, load_level
+from steepest.paper.need import Need
 from steepest.paper.workspace import Workspace
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

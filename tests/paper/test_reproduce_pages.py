@@ -12,8 +12,9 @@ import pytest
 from fake_records import fill
 
 from steepest.errors import NonFiniteError
-from steepest.paper.artefact import Artefact, Findings, Need, find_artefact
+from steepest.paper.artefact import Artefact, Findings, find_artefact
 from steepest.paper.level import load_level
+from steepest.paper.need import Need
 from steepest.paper.page import Made
 from steepest.paper.parts import FigurePart, Panel, TablePart
 from steepest.paper.produce import choose, produce

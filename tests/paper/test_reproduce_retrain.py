@@ -6,10 +6,11 @@ import pytest
 from fake_records import level_of
 
 from steepest.experiment import Experiment
-from steepest.paper.artefact import Need, find_artefact
+from steepest.paper.artefact import find_artefact
+from steepest.paper.artefacts.table_6 import train_on_choice
 from steepest.paper.level import Setting, load_level
+from steepest.paper.need import Need
 from steepest.paper.publication import published
-from steepest.paper.retrain import train_on_choice
 from steepest.paper.time_limit import OutOfTime
 from steepest.paper.workspace import Workspace
 

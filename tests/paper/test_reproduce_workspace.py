@@ -14,9 +14,9 @@ from steepest.errors import InputError, RunFolderError
 from steepest.experiment import Experiment, load_config
 from steepest.experiment.report.store import Store
 from steepest.modules.fingerprint import fingerprint
-from steepest.paper.artefact import Need
 from steepest.paper.level import Setting
-from steepest.paper.missing import tell_missing
+from steepest.paper.need import Need
+from steepest.paper.produce import tell_missing
 from steepest.paper.time_limit import OutOfTime
 from steepest.paper.workspace import Workspace
 from steepest.training import evaluate

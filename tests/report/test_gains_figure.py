@@ -5,8 +5,7 @@ import pytest
 from fake_runs import write_comparison
 
 from steepest.experiment.report import read_comparison
-from steepest.experiment.report.figures import line_styles, render
-from steepest.experiment.report.gains_figure import draw_gains, gains_of
+from steepest.experiment.report.figures import draw_gains, gains_of, line_styles, render
 from steepest.experiment.report.write import write_report
 from steepest.experiment.statistics import summarise
 

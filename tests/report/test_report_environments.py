@@ -8,8 +8,8 @@ import pytest
 from fake_runs import write_comparison, write_run
 
 from steepest.core.journal import Journal, read_journal
+from steepest.experiment.outcomes import HARDWARE, VERSIONS, recorded
 from steepest.experiment.report import read_comparison, write_report
-from steepest.experiment.report.environments import HARDWARE, VERSIONS, recorded
 
 MIXED = "not the same in all records"
 

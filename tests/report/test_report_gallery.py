@@ -18,8 +18,7 @@ from steepest.data.streamed import Streamed
 from steepest.errors import DataError
 from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.report import read_comparison
-from steepest.experiment.report.gallery import Pictures, gallery
-from steepest.experiment.report.picture import LARGEST_SIDE
+from steepest.experiment.report.gallery import LARGEST_SIDE, Pictures, gallery
 
 CONFIG = {"data": {"name": "fake"}}
 

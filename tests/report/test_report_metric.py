@@ -14,7 +14,7 @@ from steepest.experiment.report import numbers, read_comparison, summary_rows, w
 from steepest.experiment.report.diagnosis import classes_section
 from steepest.experiment.report.figures import draw_learning_curves, render
 from steepest.experiment.report.headline import headline
-from steepest.experiment.report.metric_words import class_words_of, words_of
+from steepest.experiment.report.numbers import class_words_of, words_of
 from steepest.experiment.report.results import _curve_numbers
 from steepest.experiment.statistics import summarise
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from steepest.experiment.report.picture import LARGEST_SIDE, encode_picture
+from steepest.experiment.report.gallery import LARGEST_SIDE, encode_picture
 
 
 def shown(image: torch.Tensor) -> np.ndarray:

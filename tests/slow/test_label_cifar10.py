@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 
 from steepest.core.tables import from_table
-from steepest.data.base import load
 from steepest.data.cifar10 import MEAN, STD
+from steepest.data.loading import load
 from steepest.experiment import Config, Experiment
 from steepest.labelling.project import Project, statistics
 from steepest.models import build

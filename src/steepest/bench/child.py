@@ -20,10 +20,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from steepest.gradnorm import Norm, Precision
+from steepest.core.progress import Progress, SilentProgress
+from steepest.gradnorm import GradientNorms, Norm, Precision
 
 ISA_VARIABLE = "ONEDNN_MAX_CPU_ISA"
 SAFER_ISA = "AVX512_CORE_BF16"
+_BATCH = {"cpu": 64, "cuda": 512}
 
 
 class ChildError(RuntimeError):
@@ -105,10 +107,31 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def score_pool(
+    model: nn.Module, pool: Tensor, norm: Norm, precision: Precision, progress: Progress
+) -> npt.NDArray[np.float64]:
+    """Return the norm of each sample's entropy gradient [N].
+
+    Args:
+        model: In eval mode, on its device.
+        pool: Samples [N, ...], on any device.
+        norm: Which norm.
+        precision: How products are computed.
+        progress: Told of every batch.
+    """
+    device = next(model.parameters()).device
+    norms = GradientNorms(model, "entropy", norm=norm, precision=precision)
+    parts = []
+    with progress.task(f"scoring in {precision}", len(pool)) as step:
+        for batch in torch.split(pool, _BATCH[device.type]):
+            parts.append(norms(batch.to(device)).double().cpu())
+            step.advance(len(batch))
+    scores: npt.NDArray[np.float64] = torch.cat(parts).numpy()
+    return scores
+
+
 def main(folder: Path) -> None:
     """Do the job that lies in a folder."""
-    from steepest.bench.scoring import score_pool
-    from steepest.core.progress import SilentProgress
     from steepest.models import build
 
     job = Job(**json.loads((folder / "job.json").read_text(encoding="utf-8")))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
-from steepest.bench.cycle_result import CycleMeasurement, CycleResult
 from steepest.bench.machine import describe_machine
-from steepest.bench.notes import STOPPED, brief
-from steepest.bench.storage import SCHEMA
+from steepest.bench.storage import (
+    NONE,
+    SCHEMA,
+    STOPPED,
+    Stored,
+    Table,
+    brief,
+    say_status,
+    show_number,
+)
 from steepest.core.devices import choose_device
 from steepest.core.progress import Progress
 from steepest.errors import ConfigError, InputError, RunFolderError, SteepestError
@@ -20,6 +28,15 @@ from steepest.experiment.record import Record
 from steepest.experiment.variants import Variant
 
 _MIB = 2**20
+_HEADER = (
+    "strategy",
+    "model, s",
+    "own training",
+    "auxiliary, s",
+    "choosing, s",
+    "peak MiB",
+    "test metric",
+)
 
 
 class CycleBench:
@@ -121,3 +138,80 @@ def _measured(row: CycleMeasurement, record: Record, metric: str) -> CycleMeasur
         peak_mib=max((cost.peak_bytes for cost in costs), default=0) / _MIB,
         accuracy=float(record.metrics[metric]),
     )
+
+
+@dataclass(frozen=True)
+class CycleMeasurement:
+    """One strategy in one cycle.
+
+    Attributes:
+        strategy: Its name, or the label of a variant.
+        status: How it went.
+        note: Why there are no numbers.
+        options: Its options.
+        training_seconds: Training the model: that of others, if its weights were taken over.
+        own_training: Whether the strategy changes the training, so that it had one of its own.
+        auxiliary_seconds: Training of other things for the strategy's sake.
+        choosing_seconds: From the trained model to the choice.
+        peak_mib: The most memory while choosing or training for it.
+        accuracy: The model's headline metric on the test set, before the choice.
+    """
+
+    strategy: str
+    status: Literal["measured", "refused", "unfinished"]
+    note: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    training_seconds: float | None = None
+    own_training: bool | None = None
+    auxiliary_seconds: float | None = None
+    choosing_seconds: float | None = None
+    peak_mib: float | None = None
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class CycleResult(Stored):
+    """A whole run of ``steepest bench cycle``.
+
+    Attributes:
+        config: The experiment, without its strategy.
+        measurements: One for each strategy.
+    """
+
+    config: Mapping[str, Any]
+    measurements: tuple[CycleMeasurement, ...]
+
+
+def cycle_table(result: CycleResult) -> Table:
+    """Return one row for each strategy."""
+    return Table(
+        _conditions(result),
+        _HEADER,
+        [_row(m) for m in result.measurements],
+        [say_status(m.status, m.note) for m in result.measurements],
+        [m.strategy for m in result.measurements],
+    )
+
+
+def _conditions(result: CycleResult) -> str:
+    loop, recipe = result.config["loop"], result.config["training"]
+    subset = loop["subset"] or 10 * loop["k"]
+    place = result.environment["device"]
+    return (
+        f"{result.config['data']['name']}, {result.config['model']['name']}: {loop['initial']:,} "
+        f"labelled, {recipe['epochs']} epochs, {loop['k']:,} chosen out of {subset:,}; {place}; "
+        f"one run each; seed {result.seed}"
+    )
+
+
+def _row(m: CycleMeasurement) -> list[str]:
+    own = NONE if m.own_training is None else ("yes" if m.own_training else "shared")
+    return [
+        m.strategy,
+        show_number(m.training_seconds, ".1f"),
+        own,
+        show_number(m.auxiliary_seconds, ".2f"),
+        show_number(m.choosing_seconds, ".2f"),
+        show_number(m.peak_mib, ",.0f"),
+        show_number(m.accuracy, ".4f"),
+    ]

@@ -14,8 +14,7 @@ from steepest.bench.contenders.base import CONTENDERS, UNIT
 from steepest.bench.gradnorm_result import GradnormResult, Growth, WorkloadResult
 from steepest.bench.growth import measure_growth
 from steepest.bench.machine import describe_machine
-from steepest.bench.notes import brief, brief_with_kind
-from steepest.bench.storage import SCHEMA
+from steepest.bench.storage import SCHEMA, brief, brief_with_kind
 from steepest.bench.trial import Trial, with_ratios
 from steepest.bench.workloads import Workload, find_workload
 from steepest.core.memory import is_out_of_memory

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
-from steepest.bench.table import Table, name_place, say_status, show_number
-from steepest.experiment.report.text_table import text_table
+from steepest.bench.storage import Table, name_place, say_status, show_number
+from steepest.experiment.report.tables import text_table
 
 _HEADER = (
     "contender",

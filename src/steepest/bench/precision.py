@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 
 from steepest.bench.case import numerics
-from steepest.bench.child import Job, score_in_child
+from steepest.bench.child import Job, score_in_child, score_pool
 from steepest.bench.machine import describe_machine
-from steepest.bench.notes import STOPPED, brief_with_kind
-from steepest.bench.precision_result import PrecisionMeasurement, PrecisionResult
-from steepest.bench.ranking import compare_scores, relative_errors
-from steepest.bench.scoring import score_pool
-from steepest.bench.storage import SCHEMA
+from steepest.bench.ranking import Agreement, compare_scores, relative_errors
+from steepest.bench.storage import (
+    NONE,
+    SCHEMA,
+    STOPPED,
+    Stored,
+    Table,
+    brief_with_kind,
+    say_status,
+    show_number,
+)
 from steepest.bench.trained import Trained, train_and_draw
 from steepest.core.progress import Progress
 from steepest.data import load
@@ -31,6 +37,16 @@ LARGEST_POOL = 25_000
 
 _CHECKED = 32
 _NO_TF32 = "a CPU has no tf32: computed as fp32"
+_HEADER = (
+    "precision",
+    "Spearman",
+    "common in the top",
+    "share",
+    "median error",
+    "largest error",
+    "median against fp64",
+    "largest against fp64",
+)
 
 
 @dataclass(frozen=True)
@@ -189,3 +205,99 @@ class PrecisionBench:
         model = copy.deepcopy(trained.model).double()
         scores: Values = reference_norms(model, inputs, norm=self._norm).cpu().numpy()
         return scores
+
+
+@dataclass(frozen=True)
+class PrecisionMeasurement:
+    """One precision.
+
+    Attributes:
+        precision: Its name.
+        status: How it went.
+        note: What to know of it, or why there are no numbers.
+        agreement: With strict fp32, over the whole pool.
+        true_median_error: Median relative error against fp64, over the checked samples.
+        true_largest_error: The largest of them.
+    """
+
+    precision: Precision
+    status: Literal["measured", "failed", "unfinished"]
+    note: str = ""
+    agreement: Agreement | None = None
+    true_median_error: float | None = None
+    true_largest_error: float | None = None
+
+
+@dataclass(frozen=True)
+class PrecisionResult(Stored):
+    """A whole run of ``steepest bench precision``.
+
+    Attributes:
+        threads: CPU threads.
+        preset: The configuration that the model was trained by.
+        data: The data set.
+        model: The model.
+        norm: Which norm was the score.
+        labels: Labelled samples that it was trained on.
+        epochs: Passes over them.
+        test_metrics: How good it is.
+        pool: Unlabelled samples that were scored (n).
+        top: The share of the pool that counts as chosen.
+        checked: Samples compared with fp64.
+        precisions: One measurement each.
+    """
+
+    threads: int
+    preset: str
+    data: str
+    model: str
+    norm: str
+    labels: int
+    epochs: int
+    test_metrics: Mapping[str, Any]
+    pool: int
+    top: float
+    checked: int
+    precisions: tuple[PrecisionMeasurement, ...]
+
+
+def precision_table(result: PrecisionResult) -> Table:
+    """Return one row for each precision."""
+    return Table(
+        _conditions(result),
+        _HEADER,
+        [_row(m) for m in result.precisions],
+        [say_status(m.status, m.note) for m in result.precisions],
+        [m.precision for m in result.precisions],
+    )
+
+
+def _conditions(result: PrecisionResult) -> str:
+    metrics = ", ".join(
+        f"test {name} {value:.4f}"
+        for name, value in result.test_metrics.items()
+        if isinstance(value, float)
+    )
+    place = result.environment["device"]
+    return (
+        f"{result.preset}: {result.model} after {result.epochs} epochs on {result.labels} labels "
+        f"of {result.data} ({metrics or 'not trained'}); {result.norm} norms of n = "
+        f"{result.pool} unlabelled samples against strict fp32, of {result.checked} against fp64; "
+        f"{place}; seed {result.seed}"
+    )
+
+
+def _row(m: PrecisionMeasurement) -> list[str]:
+    true = [show_number(m.true_median_error, ".1e"), show_number(m.true_largest_error, ".1e")]
+    if m.agreement is None:
+        return [m.precision, *[NONE] * 5, *true]
+    a = m.agreement
+    return [
+        m.precision,
+        show_number(a.spearman, ".6f"),
+        f"{a.top_common} of {a.top_count}",
+        f"{100 * a.top_share:.1f} %",
+        show_number(a.median_error, ".1e"),
+        show_number(a.largest_error, ".1e"),
+        *true,
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -11,8 +11,12 @@ from typing import Any, Self
 from steepest.core.files import write_atomically
 from steepest.core.tables import from_table, to_table
 from steepest.errors import InputError
+from steepest.experiment.report.tables import text_table
 
 SCHEMA = 1
+STOPPED = "stopped before it was measured"
+_LONGEST = 200
+NONE = "–"
 
 
 @dataclass(frozen=True)
@@ -58,3 +62,69 @@ class Stored:
         if not isinstance(table, dict) or table.get("schema") != SCHEMA:
             raise InputError(f"{path} is no bench result of schema {SCHEMA}: measure again")
         return from_table(cls, table, path.name)
+
+
+def brief(error: Exception) -> str:
+    """Return an error's message in one line of a bearable length."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def brief_with_kind(error: Exception) -> str:
+    """Return the same after the name of the error's class."""
+    return f"{type(error).__name__}: {brief(error)}"
+
+
+def not_installed(package: str) -> str:
+    """Return what is noted of a contender whose package is missing."""
+    return f"{package} is not installed: run pip install 'steepest[bench]'"
+
+
+def last_line(printed: str) -> str:
+    """Return the last line of what a process that failed has printed."""
+    return (printed.strip().splitlines() or ["no message"])[-1]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table, with what a reader must know around it.
+
+    Attributes:
+        conditions: What was measured and where, in one sentence.
+        header: Titles of the columns.
+        rows: Cells in the order of the header.
+        notes: What to know of each row, or why it has no numbers; empty for nothing.
+        names: What the notes call the rows.
+    """
+
+    conditions: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+    names: Sequence[str]
+
+    def text(self) -> str:
+        """Return the table as plain text."""
+        told = zip(self.names, self.notes, strict=True)
+        notes = [f"  {name}: {note}" for name, note in told if note]
+        body = [text_table(self.header, self.rows)] if self.rows else []
+        return "\n".join([self.conditions, *body, *notes])
+
+
+def show_number(value: float | None, form: str) -> str:
+    """Return a number as a cell."""
+    return NONE if value is None else format(value, form)
+
+
+def say_status(status: str, note: str) -> str:
+    """Return what to know of a measurement, or why there are no numbers."""
+    if status == "measured":
+        return note
+    return f"{status}: {note}" if note else status
+
+
+def name_place(result: Stored, threads: int) -> str:
+    """Return what did the work."""
+    if result.device == "cpu":
+        return f"cpu, {threads} thread{'s' if threads > 1 else ''}"
+    return str(result.environment["device"])

@@ -7,20 +7,28 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from steepest.bench.feature_pool import CHANNELS
+from steepest.bench.growth import fit_exponent
 from steepest.bench.machine import describe_machine
-from steepest.bench.notes import last_line, not_installed
-from steepest.bench.picks import compare_picks
+from steepest.bench.picks import Picks, compare_picks
 from steepest.bench.public_style import LEFT_OUT, STRAIGHTFORWARD
 from steepest.bench.skactiveml_choice import DIFFERENT, SKACTIVEML
-from steepest.bench.storage import SCHEMA
-from steepest.bench.strategies_result import Kind, StrategiesResult, StrategyMeasurement
+from steepest.bench.storage import (
+    NONE,
+    SCHEMA,
+    Stored,
+    Table,
+    last_line,
+    name_place,
+    not_installed,
+    say_status,
+)
 from steepest.core.progress import Progress
 from steepest.errors import InputError
 from steepest.strategies import names
@@ -38,6 +46,12 @@ _SMALL_K: Mapping[str, int] = {"batchbald": 10}
 
 _TOLD = {"straightforward": LEFT_OUT, "skactiveml": DIFFERENT}
 """Differences from our implementation, by contender and strategy."""
+Status = Literal[
+    "measured", "refused", "out-of-memory", "timed-out", "absent", "failed", "unfinished"
+]
+
+Kind = Literal["ours", "straightforward", "skactiveml"]
+_WORTH_TELLING_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -217,3 +231,114 @@ def _in_child(job: Mapping[str, Any], limit_seconds: float) -> dict[str, Any]:
     if done.returncode < 0:
         return {"status": "out-of-memory", "note": f"ended by signal {-done.returncode}"}
     return {"status": "failed", "note": last_line(done.stderr)}
+
+
+@dataclass(frozen=True)
+class StrategyMeasurement:
+    """One strategy on one pool.
+
+    Attributes:
+        strategy: Its name.
+        kind: ``"ours"``, ``"straightforward"`` for the way that writes everything out, or the
+            package whose way it is.
+        pool: Unlabelled samples.
+        status: How it went.
+        note: Why there are no numbers, or what to know of them.
+        options: What it was given.
+        prepare_seconds: Training for the strategy's sake.
+        choose_seconds: From the pool to the choice, the pass over the head included. Both are
+            core time for a single CPU thread, and by the wall clock otherwise.
+        peak_mib: The most memory above what the pool and the model hold.
+        picks: How a package's picks compare with ours.
+    """
+
+    strategy: str
+    kind: Kind
+    pool: int
+    status: Status
+    note: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    prepare_seconds: float | None = None
+    choose_seconds: float | None = None
+    peak_mib: float | None = None
+    picks: Picks | None = None
+
+
+@dataclass(frozen=True)
+class StrategiesResult(Stored):
+    """A whole run of ``steepest bench strategies``.
+
+    Attributes:
+        threads: CPU threads.
+        features: Dimensions of a sample.
+        classes: Classes of the head.
+        labelled: Labelled samples.
+        k: How many are chosen.
+        measurements: One for each strategy, kind and pool.
+    """
+
+    threads: int
+    features: int
+    classes: int
+    labelled: int
+    k: int
+    measurements: tuple[StrategyMeasurement, ...]
+
+
+def strategies_table(result: StrategiesResult) -> Table:
+    """Return one row for each strategy and way, with two columns for each pool."""
+    pools = sorted({m.pool for m in result.measurements})
+    titles = (title for pool in pools for title in (f"{pool:,}: s", "MiB"))
+    ways: dict[tuple[str, str], dict[int, StrategyMeasurement]] = {}
+    for m in result.measurements:
+        ways.setdefault((m.strategy, m.kind), {})[m.pool] = m
+    return Table(
+        _conditions(result),
+        ("strategy", "way", *titles, "exponent"),
+        [[*way, *_cells(found, pools), _exponent(found)] for way, found in ways.items()],
+        [_notes(found) for found in ways.values()],
+        [name if kind == "ours" else f"{name} ({kind})" for name, kind in ways],
+    )
+
+
+def _conditions(result: StrategiesResult) -> str:
+    place = name_place(result, result.threads)
+    if result.device == "cpu" and result.threads == 1:
+        place += ", by core time"
+    return (
+        f"{result.k:,} samples chosen, {result.labelled:,} labelled, {result.features} features, "
+        f"{result.classes} classes; {place}; one trial each in a process of its own; "
+        f"seed {result.seed}; a + b: seconds of preparing and of choosing"
+    )
+
+
+def _notes(found: dict[int, StrategyMeasurement]) -> str:
+    picks = [f"{pool:,}: {m.picks}" for pool, m in found.items() if m.picks is not None]
+    return "; ".join(dict.fromkeys(filter(None, [*map(_note, found.values()), *picks])))
+
+
+def _note(m: StrategyMeasurement) -> str:
+    told = say_status(m.status, m.note)
+    return told if m.status in ("measured", "absent") else f"{m.pool:,}: {told}"
+
+
+def _cells(found: dict[int, StrategyMeasurement], pools: list[int]) -> list[str]:
+    return [cell for pool in pools for cell in _pair(found.get(pool))]
+
+
+def _pair(m: StrategyMeasurement | None) -> tuple[str, str]:
+    if m is None or m.choose_seconds is None or m.peak_mib is None:
+        return (NONE if m is None else m.status, NONE)
+    seconds = f"{m.choose_seconds:.3g}"
+    if m.prepare_seconds is not None and m.prepare_seconds >= _WORTH_TELLING_SECONDS:
+        seconds = f"{m.prepare_seconds:.3g} + {seconds}"
+    return seconds, f"{m.peak_mib:,.0f}"
+
+
+def _exponent(found: dict[int, StrategyMeasurement]) -> str:
+    """Return the slope of log seconds of choosing over log samples, if there are two pools."""
+    pairs = [(pool, m.choose_seconds) for pool, m in found.items() if m.choose_seconds]
+    if len(pairs) < 2:
+        return NONE
+    sizes, seconds = zip(*pairs, strict=True)
+    return f"{fit_exponent(sizes, seconds):.2f}"

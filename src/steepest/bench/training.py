@@ -6,19 +6,30 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
 
 from steepest.bench.clock import Clock, choose_clock, turns
 from steepest.bench.machine import describe_machine
-from steepest.bench.notes import STOPPED, brief_with_kind
-from steepest.bench.peak import count_flops, measure_peak
-from steepest.bench.storage import SCHEMA
+from steepest.bench.storage import (
+    SCHEMA,
+    STOPPED,
+    Stored,
+    Table,
+    brief_with_kind,
+    name_place,
+    say_status,
+    show_number,
+)
 from steepest.bench.training_loops import MEAN, STEPS, TakeStep, Workload, loader_loop, our_loop
-from steepest.bench.training_result import TrainingMeasurement, TrainingResult
 from steepest.bench.training_runs import measure_runs
 from steepest.core.progress import Progress
 from steepest.errors import InputError
+from steepest.modules.batches import logits_of
 from steepest.training.gpu_sharing import shared_gpu
 from steepest.training.torch_settings import own_randomness
 
@@ -26,6 +37,20 @@ LOADER = "loader"
 _WARM_UP = 8
 _FEW = 4
 _NEEDS_GPU = "needs a GPU"
+_HEADER = (
+    "training",
+    "runs",
+    "images/s",
+    "/ loader",
+    "ms/step",
+    "host share",
+    "share of peak",
+    "set-up, s",
+)
+_SIDE_ON_GPU = 8192
+_SIDE_ON_CPU = 768
+_CALLS = 5
+_SAMPLES = 2
 
 
 @dataclass(frozen=True)
@@ -276,3 +301,129 @@ def _host_seconds(take: TakeStep, clock: Clock) -> float:
     seconds = (time.perf_counter() - start) / _FEW
     clock.wait()
     return seconds
+
+
+@dataclass(frozen=True)
+class TrainingMeasurement:
+    """One way to train.
+
+    Attributes:
+        contender: Its name.
+        status: How it went.
+        note: What to know of it, or why there are no numbers.
+        runs: Trainings side by side.
+        images_per_second: Of all runs together.
+        ratio: As a multiple of the loop with a data loader.
+        step_ms: Milliseconds of one step of one run.
+        host_share: Share of a step that the host takes to start it.
+        peak_share: Of the measured rate of matrix products.
+        setup_seconds: Until the first steps were done.
+    """
+
+    contender: str
+    status: Literal["measured", "unsupported", "failed", "unfinished"]
+    note: str = ""
+    runs: int = 1
+    images_per_second: float | None = None
+    ratio: float | None = None
+    step_ms: float | None = None
+    host_share: float | None = None
+    peak_share: float | None = None
+    setup_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainingResult(Stored):
+    """A whole run of ``steepest bench training``.
+
+    Attributes:
+        threads: CPU threads.
+        model: The model.
+        image_shape: One image's shape.
+        batch: Images in one step.
+        precision: ``"fp32"`` or ``"bf16"`` on all sides.
+        workers: Processes of the data loader.
+        rounds: Interleaved rounds; the best counts.
+        flops_per_image: Operations of the products of one image's step, counted by torch.
+        peak_flops: Operations a second of a large matrix product, measured.
+        measurements: One for each way to train.
+    """
+
+    threads: int
+    model: str
+    image_shape: tuple[int, ...]
+    batch: int
+    precision: str
+    workers: int
+    rounds: int
+    flops_per_image: float
+    peak_flops: float
+    measurements: tuple[TrainingMeasurement, ...]
+
+
+def training_table(result: TrainingResult) -> Table:
+    """Return one row for each way to train."""
+    return Table(
+        _conditions(result),
+        _HEADER,
+        [_row(m) for m in result.measurements],
+        [say_status(m.status, m.note) for m in result.measurements],
+        [m.contender for m in result.measurements],
+    )
+
+
+def _conditions(result: TrainingResult) -> str:
+    shape = " × ".join(map(str, result.image_shape))
+    return (
+        f"{result.model}: batch {result.batch} of {shape}, {result.precision}; "
+        f"{result.flops_per_image / 1e9:.3g} GFLOP an image, matrix products at "
+        f"{result.peak_flops / 1e12:.3g} TFLOP/s; loader with {result.workers} workers; "
+        f"{name_place(result, result.threads)}; best of {result.rounds}; seed {result.seed}"
+    )
+
+
+def _row(m: TrainingMeasurement) -> list[str]:
+    return [
+        m.contender,
+        str(m.runs),
+        show_number(m.images_per_second, ",.0f" if (m.images_per_second or 0) >= 100 else ".3g"),
+        show_number(m.ratio, ".2f"),
+        show_number(m.step_ms, ".3f"),
+        _percent(m.host_share),
+        _percent(m.peak_share),
+        show_number(m.setup_seconds, ".1f"),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return show_number(share, ".1%").replace("%", " %")
+
+
+def count_flops(model: nn.Module, image_shape: tuple[int, ...]) -> float:
+    """Return the operations of all products in one image's forward and backward pass.
+
+    The model is run on the device it is on, in training mode as it is; statistics of batches move.
+    """
+    device = next(model.parameters()).device
+    inputs = torch.zeros((_SAMPLES, *image_shape), device=device)
+    targets = torch.zeros(_SAMPLES, dtype=torch.long, device=device)
+    with FlopCounterMode(display=False) as counter:
+        loss = functional.cross_entropy(logits_of(model(inputs)), targets)
+        torch.autograd.backward(loss)
+    model.zero_grad()
+    return float(counter.get_total_flops()) / _SAMPLES
+
+
+def measure_peak(device: torch.device, dtype: torch.dtype, clock: Clock, seed: int) -> float:
+    """Return the operations a second of a large product of random matrices."""
+    side = _SIDE_ON_GPU if device.type == "cuda" else _SIDE_ON_CPU
+    random = torch.Generator(device).manual_seed(seed)
+    # Random numbers, as products of zeros are faster than any that count.
+    a, b = (torch.randn(side, side, device=device, generator=random).to(dtype) for _ in range(2))
+
+    def multiply() -> None:
+        torch.mm(a, b)
+
+    clock.seconds_of(multiply, _CALLS)
+    seconds = min(clock.seconds_of(multiply, _CALLS) for _ in range(2))
+    return 2 * side**3 / seconds

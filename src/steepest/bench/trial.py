@@ -14,7 +14,7 @@ from steepest.bench.case import Case
 from steepest.bench.contenders.base import UNIT, Prepare, Step
 from steepest.bench.gradnorm_result import Measurement, Status
 from steepest.bench.memory import PeakGauge
-from steepest.bench.notes import STOPPED, brief, brief_with_kind, not_installed
+from steepest.bench.storage import STOPPED, brief, brief_with_kind, not_installed
 from steepest.core.memory import is_out_of_memory
 
 _MIB = 2**20

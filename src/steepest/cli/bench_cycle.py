@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from steepest.bench.cycle import CycleBench
-    from steepest.bench.cycle_table import cycle_table
+    from steepest.bench.cycle import CycleBench, cycle_table
     from steepest.experiment.variants import parse_variants
     from steepest.strategies import names
 

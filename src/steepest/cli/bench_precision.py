@@ -52,8 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from steepest.bench.precision import PrecisionBench
-    from steepest.bench.precision_table import precision_table
+    from steepest.bench.precision import PrecisionBench, precision_table
 
     make = partial(PrecisionBench, _settings(arguments))
     return run_bench(arguments, make, lambda result: precision_table(result).text())

@@ -52,8 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from steepest.bench.strategies import StrategiesBench
-    from steepest.bench.strategies_table import strategies_table
+    from steepest.bench.strategies import StrategiesBench, strategies_table
 
     make = partial(StrategiesBench, _settings(arguments))
     return run_bench(arguments, make, lambda result: strategies_table(result).text())

@@ -66,8 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    from steepest.bench.training import TrainingBench
-    from steepest.bench.training_table import training_table
+    from steepest.bench.training import TrainingBench, training_table
 
     make = partial(TrainingBench, _settings(arguments))
     return run_bench(arguments, make, lambda result: training_table(result).text())

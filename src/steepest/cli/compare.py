@@ -30,9 +30,9 @@ from steepest.cli.plan import show_groups, show_runs
 from steepest.core.progress import show_progress
 from steepest.errors import FailedRunsError, InputError, UnknownNameError
 from steepest.experiment.compare import run_missing
-from steepest.experiment.comparing import Comparing
-from steepest.experiment.metric_choice import check_metric
-from steepest.experiment.plan import Plan, read_plan
+from steepest.experiment.comparison_runs import Comparing
+from steepest.experiment.outcomes import check_metric
+from steepest.experiment.study_plan import Plan, read_plan
 from steepest.selecting import OnRay
 
 _SEEDS = "5"

@@ -10,8 +10,9 @@ from torch import Tensor
 from steepest.cli.arguments import add_quiet, pairs
 from steepest.core.progress import Progress, Step, show_progress
 from steepest.core.wording import counted
-from steepest.data.base import ImageSet, data_root, load
+from steepest.data.base import ImageSet, data_root
 from steepest.data.catalogue import catalogue, find_layout
+from steepest.data.loading import load
 from steepest.data.sealed import fits
 from steepest.data.streamed import Streamed
 from steepest.errors import DataError

@@ -10,9 +10,10 @@ from pathlib import Path
 from steepest.cli.arguments import add_quiet
 from steepest.core.files import expand_home
 from steepest.core.progress import show_progress
-from steepest.data.base import DATA_VARIABLE, data_root, names
+from steepest.data.base import DATA_VARIABLE, data_root
 from steepest.data.catalogue import Holding, catalogue, find_holding
 from steepest.data.download import Effort, Obtained, Patience, obtain
+from steepest.data.loading import names
 from steepest.errors import InputError
 
 NAME = "get"

@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from steepest.data.base import DATA_VARIABLE, data_root, names
+from steepest.data.base import DATA_VARIABLE, data_root
 from steepest.data.catalogue import Holding, Layout, Source, catalogue, find_layout
-from steepest.experiment.report.text_table import text_table
+from steepest.data.loading import names
+from steepest.experiment.report.tables import text_table
 
 NAME = "list"
 HELP = "list the data sets and where they are"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from steepest.experiment.metric_choice import by_metric
+from steepest.experiment.outcomes import by_metric
 from steepest.experiment.report import write_report
 from steepest.experiment.report.headline import headline, hidden_labels_read
 from steepest.experiment.report.read import read_comparison
-from steepest.experiment.report.tables import summary_rows
-from steepest.experiment.report.text_table import text_table
+from steepest.experiment.report.tables import summary_rows, text_table
 from steepest.experiment.statistics import summarise
 
 

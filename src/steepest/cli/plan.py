@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from steepest.cli.outcome import show_outcome
 from steepest.core.wording import counted
-from steepest.experiment.comparing import Comparing, Run, all_runs
+from steepest.experiment.comparison_runs import Comparing, Run, all_runs
 from steepest.experiment.report.read import read_comparison
-from steepest.experiment.report.text_table import text_table
+from steepest.experiment.report.tables import text_table
 
 
 def show_runs(comparisons: Sequence[Comparing], *, named: bool) -> None:

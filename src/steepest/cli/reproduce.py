@@ -21,11 +21,11 @@ from steepest.cli.arguments import (
 from steepest.core.progress import show_progress
 from steepest.core.wording import counted
 from steepest.errors import InputError
-from steepest.experiment.report.text_table import text_table
+from steepest.experiment.report.tables import text_table
 
 if TYPE_CHECKING:
     from steepest.paper.artefact import Artefact
-    from steepest.paper.making import Wanted
+    from steepest.paper.run_making import Wanted
     from steepest.paper.workspace import Workspace
 
 
@@ -101,8 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.paper.level import load_level
-    from steepest.paper.making import wanted_runs
     from steepest.paper.produce import choose, page_of, produce
+    from steepest.paper.run_making import wanted_runs
     from steepest.paper.workspace import Workspace
     from steepest.pool import FileLock
 
@@ -119,7 +119,7 @@ def execute(arguments: argparse.Namespace) -> int:
         only=_only(arguments.strategies, artefacts),
     )
     if arguments.only_list:
-        from steepest.paper.listing import list_artefacts
+        from steepest.paper.produce import list_artefacts
 
         print(list_artefacts(work, artefacts))
         return 0

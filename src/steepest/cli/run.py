@@ -18,8 +18,8 @@ from steepest.cli.arguments import (
 )
 from steepest.core.progress import show_progress
 from steepest.experiment import Experiment
-from steepest.experiment.report.metric_words import words_of
-from steepest.experiment.report.text_table import text_table
+from steepest.experiment.report.numbers import words_of
+from steepest.experiment.report.tables import text_table
 from steepest.tasks import TASKS
 
 

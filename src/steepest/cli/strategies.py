@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from steepest.core.tables import to_table
-from steepest.experiment.report.text_table import text_table
+from steepest.experiment.report.tables import text_table
 from steepest.strategies.base import STRATEGIES, Needs, Scorer, Strategy, create
 
 _WIDTH = 100

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from steepest.data.arrays import from_arrays
-from steepest.data.base import DATASETS, Images, ImageSet, load, names
+from steepest.data.base import DATASETS, Images, ImageSet
 from steepest.data.folder import ImageFolder
+from steepest.data.loading import load, names
 from steepest.data.sealed import SealedLabels
 from steepest.data.streamed import Reader, Streamed
 from steepest.data.texts import TextRows, TokenisedTexts, read_texts

@@ -26,13 +26,13 @@ from steepest.core.progress import Progress, SilentProgress
 from steepest.core.ray_workers import RayWorkers
 from steepest.core.tables import from_table
 from steepest.errors import FailedRunsError, InputError, SteepestError, SteepestWarning
-from steepest.experiment.comparing import Comparing, Run, all_runs
+from steepest.experiment.committee_training import SideBySide
+from steepest.experiment.comparison_runs import Comparing, Run, all_runs
 from steepest.experiment.config import Config
 from steepest.experiment.folder import count_lines
 from steepest.experiment.loop import Experiment
 from steepest.experiment.own_modules import changed_modules, warn_of_changed_code
 from steepest.experiment.parts import load_data
-from steepest.experiment.side_by_side import SideBySide
 from steepest.experiment.variants import Variant
 from steepest.selecting.options import Engine, OnRay, as_engine
 from steepest.strategies import create

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from steepest.core.parsing import parse_toml
 from steepest.core.tables import from_table, to_table
-from steepest.data.base import check_options
+from steepest.data.loading import check_options
 from steepest.errors import ConfigError, SteepestError, UnknownNameError
 from steepest.models.base import check_options as check_model_options
 from steepest.strategies import create

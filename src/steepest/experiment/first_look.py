@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from steepest.core.own_code import own_failures_told
 from steepest.core.wording import counted
 from steepest.errors import ModelError, SteepestError
-from steepest.experiment.views import pool_view
+from steepest.experiment.parts import pool_view
 from steepest.selecting.looking import looking_at
 from steepest.selecting.options import SelectionOptions
 from steepest.selecting.single_logit import single_logits_named

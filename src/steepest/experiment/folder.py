@@ -22,8 +22,8 @@ from steepest.core.parsing import parse_json
 from steepest.core.seeds import SampleId
 from steepest.data.identity import comparable
 from steepest.errors import DroppedEntryWarning, InputError, JournalError, RunFolderError
-from steepest.experiment.alike import to_go_on
 from steepest.experiment.config import Config, completed
+from steepest.experiment.description import first_difference, to_go_on
 from steepest.experiment.own_modules import changed_modules
 from steepest.experiment.protocol import Member, suffix_of, weights_path
 from steepest.experiment.record import Record
@@ -226,13 +226,3 @@ def _read_table(path: Path) -> dict[str, Any]:
             f"{path} is damaged: restore the file from a copy, or choose another --out"
         )
     return found
-
-
-def first_difference(found: Any, wanted: Any, where: str = "") -> str:  # noqa: ANN401
-    """Say in words where two configurations, as plain tables, first differ."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in sorted(found.keys() | wanted.keys()):
-            if found.get(key) != wanted.get(key):
-                inside = f"{where}.{key}" if where else key
-                return first_difference(found.get(key), wanted.get(key), inside)
-    return f"{where} is {found!r} there and {wanted!r} here"

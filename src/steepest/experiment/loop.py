@@ -22,6 +22,7 @@ from steepest.data.streamed import Streamed
 from steepest.errors import InputError
 from steepest.experiment.asking import ask, check_begun, check_labeller
 from steepest.experiment.choosing import SHOWN, check_longer, choose_after_the_end, fields_of
+from steepest.experiment.committee_training import SideBySide
 from steepest.experiment.company import Company
 from steepest.experiment.config import Config
 from steepest.experiment.divergence import divergence_named
@@ -34,13 +35,11 @@ from steepest.experiment.own_modules import (
     code_of,
     warn_of_changed_code,
 )
-from steepest.experiment.parts import check_budget, load_data, make_task
+from steepest.experiment.parts import check_budget, load_data, make_task, pool_view, scored_at_once
 from steepest.experiment.protocol import initial_ids, selection_seed
 from steepest.experiment.record import LABELLED_MAPS, Cost, Record, expected_end
-from steepest.experiment.shared import SharedCycle, shared_key
-from steepest.experiment.side_by_side import SideBySide
+from steepest.experiment.shared_first_cycle import SharedCycle, shared_key
 from steepest.experiment.start import fresh_model, starting_model
-from steepest.experiment.views import pool_view, scored_at_once
 from steepest.labelling import Labeller, OracleLabeller
 from steepest.modules.fingerprint import fingerprint
 from steepest.pool import Pool, State

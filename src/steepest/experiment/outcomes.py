@@ -1,9 +1,10 @@
-"""Records of runs in memory: one run, and a comparison of many."""
+"""Records of runs in memory: one run or a comparison of many, by the headline or another metric."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,18 @@ import numpy.typing as npt
 from steepest.core.journal import Entry
 from steepest.errors import InputError, RunFolderError, UnknownNameError
 from steepest.tasks.base import TASKS, Task
+from steepest.tasks.classification import mean_of_classes
 
 Floats = npt.NDArray[np.float64]
 
 BASELINE = "random"
+HARDWARE = ("device", "threads", "platform")
+VERSIONS = ("steepest", "torch", "python")
+LOSS = "loss"
+"""The one number of every task of which less is better, so that it cannot be compared."""
+
+_BALANCED = "balanced_accuracy"
+_BY_CLASS = "per_class_accuracy"
 
 
 def task_name(config: Mapping[str, Any]) -> str:
@@ -215,3 +224,110 @@ class Comparison:
     def curves(self, strategy: str, seeds: Iterable[int]) -> Floats:
         """Return the metric of a strategy's complete runs with these seeds [S, B]."""
         return np.stack([run.curve(self.metric) for run in self.runs_of(strategy, seeds)])
+
+
+def recorded(comparison: Comparison, keys: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the distinct values that the records have for each key.
+
+    What no record has is as the comparison was described, and left out if that does not say it.
+    """
+    described = comparison.versions or {}
+    environments = [
+        entry["environment"]
+        for run in comparison.runs.values()
+        for entry in run.entries
+        if isinstance(entry.get("environment"), dict)
+    ]
+    found = {
+        key: _distinct([e.get(key) for e in environments]) or _distinct([described.get(key)])
+        for key in keys
+    }
+    return {key: values for key, values in found.items() if values}
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    distinct: list[Any] = []
+    for value in values:
+        if value is not None and value not in distinct:
+            distinct.append(value)
+    return distinct
+
+
+def check_metric(name: str | None, tasks: Iterable[str]) -> None:
+    """Refuse a metric that one of these tasks does not have, before anything is run.
+
+    Args:
+        name: The metric; None for the headline of each.
+        tasks: Names of the tasks.
+
+    Raises:
+        UnknownNameError: With the nearest of the task's metrics as the remedy.
+    """
+    if name is None:
+        return
+    for task in tasks:
+        kind = TASKS.get(task)
+        known = (kind.headline, *kind.other_metrics)
+        if name not in known:
+            raise UnknownNameError(f"metric of {task}", name, known)
+
+
+def by_metric(comparison: Comparison, name: str | None) -> Comparison:
+    """Return a comparison that is about a metric of one's choice.
+
+    Balanced accuracy is worked out from the accuracies by class where a record of an older version
+    has these alone.
+
+    Args:
+        comparison: The records.
+        name: The metric, higher being better; None leaves the comparison as it is.
+
+    Raises:
+        InputError: If it cannot be compared, or a record does not have it.
+    """
+    if name is None:
+        return comparison
+    if name == LOSS:
+        raise InputError(
+            f"metric {name!r}: less of it is better, and comparisons are by what is better the "
+            f"higher it is; choose one of {_listed(comparison)}"
+        )
+    runs = {key: _with_metric(run, name, comparison) for key, run in comparison.runs.items()}
+    return replace(comparison, runs=runs, chosen_metric=name)
+
+
+def _with_metric(run: Run, name: str, comparison: Comparison) -> Run:
+    entries = []
+    for entry in run.entries:
+        parts = {part: _completed(entry.get(part), name) for part in ("metrics", "train_metrics")}
+        if not _is_number(parts["metrics"].get(name)):
+            raise InputError(
+                f"metric {name!r}: {run.strategy} with seed {run.seed} does not have it on record "
+                f"in cycle {entry['cycle']}; choose one of {_listed(comparison)}"
+            )
+        entries.append({**entry, **parts})
+    return replace(run, entries=tuple(entries))
+
+
+def _completed(metrics: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+    """Return metrics with the balanced accuracy, if that is asked for and can be worked out."""
+    known = dict(metrics or {})
+    shares = known.get(_BY_CLASS)
+    if name != _BALANCED or name in known or not isinstance(shares, list):
+        return known
+    if any(_is_number(share) for share in shares):
+        known[name] = mean_of_classes(shares)
+    return known
+
+
+def _listed(comparison: Comparison) -> str:
+    """Return the names of what may be compared, as every record has them."""
+    entries = [entry["metrics"] for run in comparison.runs.values() for entry in run.entries]
+    full = [_completed(metrics, _BALANCED) for metrics in entries]
+    first = dict.fromkeys(full[0]) if full else {}
+    found = [key for key in first if all(_is_number(metrics.get(key)) for metrics in full)]
+    return ", ".join(key for key in found if key != LOSS) or comparison.metric
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -1,6 +1,12 @@
-"""From a configuration to the data set and the task that it names."""
+"""From a configuration to its data set, its task, and the pool as a model sees it."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
 
 from steepest.core.tables import from_table
 from steepest.data import ImageSet, load
@@ -8,7 +14,14 @@ from steepest.data.alterations import long_tailed, with_wrong_labels
 from steepest.errors import ConfigError
 from steepest.experiment.config import Config
 from steepest.experiment.feature_space import load_in_feature_space
+from steepest.selecting.options import BatchSize
+from steepest.selecting.samples import Samples
 from steepest.tasks.base import TASKS, Task
+from steepest.training.evaluate import normalised_batches
+
+_SMALL = 64 * 64
+_POSITIONS = {"cpu": 1 << 18, "cuda": 1 << 22}
+"""Pixels or voxels whose gradients are in flight at most, by device."""
 
 
 def load_data(config: Config) -> ImageSet:
@@ -62,3 +75,20 @@ def check_budget(config: Config, data: ImageSet) -> None:
             f"[loop] asks for {budget} labels, but {data.name} has {len(data.ids)} samples: "
             "lower initial, k or cycles"
         )
+
+
+def pool_view(data: ImageSet) -> Samples:
+    """Return the training images as a pool."""
+
+    def load(positions: Sequence[int], size: int) -> Iterator[Tensor]:
+        return normalised_batches(data.train_images, positions, size, data.mean, data.std)
+
+    return Samples(data.ids, load)
+
+
+def scored_at_once(data: ImageSet, device: torch.device) -> BatchSize:
+    """Return how many samples to score together; small ones are left to the scorer."""
+    positions = math.prod(data.train_images.shape[2:])
+    if positions <= _SMALL:
+        return "auto"
+    return max(1, _POSITIONS.get(device.type, _POSITIONS["cpu"]) // positions)

@@ -5,36 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from steepest.core.registry import Registry
 from steepest.errors import UnknownNameError
+from steepest.paper.need import NEEDS, Need
 from steepest.paper.parts import Part, Row, rows_table
-
-if TYPE_CHECKING:
-    from steepest.paper.publication import Published
-    from steepest.paper.workspace import Workspace
-
-
-@dataclass(frozen=True)
-class Need:
-    """Runs that an artefact is made from.
-
-    Attributes:
-        setting: Which experiment, as ``levels/*.toml`` name them, such as ``"cifar10"``.
-        strategies: Whose runs, by the strategies' names.
-        weights: Whether the weights of every cycle are needed, and not the records alone.
-        seeds: How many seeds at most; None takes all of the level.
-        init: Weights at the start of a training, where it is not the preset's.
-        only_if_found: Whether to take such runs where they are found, and never to make them.
-    """
-
-    setting: str
-    strategies: tuple[str, ...]
-    weights: bool = False
-    seeds: int | None = None
-    init: str | None = None
-    only_if_found: bool = False
+from steepest.paper.publication import Published
+from steepest.paper.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -96,6 +74,7 @@ def artefact(name: str) -> Callable[[A], A]:
     def file(kind: A) -> A:
         kind.name = name
         ARTEFACTS.register(name)(kind)
+        NEEDS.register(name)(lambda: kind().needs())
         return kind
 
     return file

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from steepest.core.files import write_atomically
+from steepest.core.seeds import SampleId
 from steepest.influence import Vector
+from steepest.paper.analyses.agreement import Targets, influences_along
 from steepest.paper.analyses.directions import (
     CURVATURES,
     CurvatureName,
@@ -19,11 +23,12 @@ from steepest.paper.analyses.directions import (
     find_directions,
 )
 from steepest.paper.analyses.sample_norms import LossName
-from steepest.paper.examples_of import held_out_examples, learnt_examples
-from steepest.paper.found import FinishedRun
+from steepest.paper.finished_runs import FinishedRun
+from steepest.paper.run_examples import examples_of, held_out_examples, learnt_examples
 from steepest.paper.workspace import Workspace
 
 _BETWEEN = "/"
+_PURPOSE = "oracle analysis: influence of candidates with their labels"
 
 
 class ModelDirections:
@@ -137,3 +142,49 @@ def _read(path: Path, curvature: CurvatureName, loss: LossName) -> list[Directio
         ]
     except (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError):
         return None
+
+
+class ModelInfluences:
+    """Influences by model, on the candidates of the cycle before it and of its own.
+
+    The model T(c+1) is asked about the candidates of cycle c, and as the next T(c) about those of
+    cycle c + 1. Most of them are the same samples, and one pass serves both.
+
+    Args:
+        work: Holds models, data and candidates.
+        run: Whose models.
+        directions: Along which the influence is measured.
+    """
+
+    def __init__(self, work: Workspace, run: FinishedRun, directions: ModelDirections) -> None:
+        self._work, self._run, self._directions = work, run, directions
+        self._model = -1
+        self._rows: dict[SampleId, int] = {}
+        self._targets: list[Targets] = []
+
+    def of(self, model: int, ids: Sequence[SampleId]) -> list[Targets]:
+        """Return the influences of some candidates by one cycle's model, in their order.
+
+        Args:
+            model: The model's cycle.
+            ids: Candidates of that cycle or of the one before.
+        """
+        if model != self._model:
+            self._look(model)
+        rows = np.array([self._rows[name] for name in ids], dtype=np.intp)
+        return [
+            one if one.values is None else replace(one, values=one.values[rows])
+            for one in self._targets
+        ]
+
+    def _look(self, model: int) -> None:
+        work, run = self._work, self._run
+        cycles = (model - 1, model) if model else (model,)
+        union = dict.fromkeys(name for c in cycles for name in work.candidates(run, c))
+        pool = examples_of(work, run, list(union), _PURPOSE)
+        self._targets = influences_along(
+            work.model(run, model), work.task(run), pool, self._directions.of(model),
+            progress=work.progress,
+        )  # fmt: skip
+        self._rows = {name: row for row, name in enumerate(union)}
+        self._model = model

@@ -19,7 +19,7 @@ from steepest.core.markup import (
 )
 from steepest.experiment.report.inline_svg import inline_svg
 from steepest.paper.artefact import Artefact, Findings
-from steepest.paper.found import FinishedRun
+from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.level import Level
 from steepest.paper.parts import FigurePart, Part, TablePart
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from steepest.errors import SteepestError
+from steepest.experiment.report.tables import text_table
 from steepest.paper.artefact import Artefact, Findings, all_artefacts, find_artefact
-from steepest.paper.departures import tell_departures
-from steepest.paper.making import make_missing
-from steepest.paper.missing import tell_missing
+from steepest.paper.need import Need
 from steepest.paper.page import Made
+from steepest.paper.protocol import MENDED
 from steepest.paper.publication import published
+from steepest.paper.run_making import Wanted, absent_files, make_missing, wanted_runs
 from steepest.paper.workspace import Workspace
 from steepest.paper.writing import write_artefact, write_index
 
@@ -82,3 +84,97 @@ def compute(one: Artefact, work: Workspace) -> Made:
         missing=(*findings.missing, *tell_missing(work, one.needs())),
     )
     return Made(one, findings, tuple(work.used.values()), work.out)
+
+
+def tell_departures(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
+    """Return a sentence for each data set and strategy that has settings of its own.
+
+    Args:
+        work: Its runs that were used are those behind the artefact.
+        needs: What the artefact is made from.
+    """
+    level = work.level
+    strategies = list(dict.fromkeys(run.strategy for run in work.used.values()))
+    told = {need.setting: level.changes_of(need.setting) for need in needs}
+    for name in strategies:
+        options = level.own_options.get(name, {}).items()
+        told[name] = tuple(f"{option}={json.dumps(value)}" for option, value in options)
+    found = [f"{name} was run with {', '.join(s)}, by --set." for name, s in told.items() if s]
+    mended = [
+        f"{name} was run with mended losses, under which its codes do not collapse; "
+        f"--set {name}:published=true runs those of the published code."
+        for name in strategies
+        if name in MENDED and not level.own_options.get(name, {}).get("published")
+    ]
+    return (*found, *mended)
+
+
+def tell_missing(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
+    """Return a sentence for each thing that is not there, with what to do about it."""
+    told: dict[str, None] = {}
+    for need in needs:
+        if not need.only_if_found:
+            told.update(dict.fromkeys((*_absent(work, need), *_left_out(work, need))))
+    return tuple(told)
+
+
+def _left_out(work: Workspace, need: Need) -> Iterable[str]:
+    """Tell what the paper's table has and nobody asked for: without it, it is a part."""
+    group, level = work.comparison(need).name, work.level
+    others = [name for name in need.strategies if name not in work.only]
+    if work.only and others:
+        yield f"{group}: {', '.join(others)} left out by --strategies"
+    asked = len(level.seeds_of(need.setting, need.seeds))
+    planned = level.planned_seeds(need.setting, need.seeds)
+    if asked < planned:
+        yield f"{group}: {asked} of {planned} seeds, by --seeds"
+
+
+def _absent(work: Workspace, need: Need) -> Iterable[str]:
+    seeds = work.level.seeds_of(need.setting, need.seeds)
+    group = work.comparison(need).name
+    unfinished: dict[tuple[int, ...], list[str]] = {}
+    for strategy in work.strategies(need):
+        absent = tuple(s for s in seeds if work.find(need, strategy, s) is None)
+        known = work.problem_of(group, strategy)
+        if absent and known:
+            yield known
+        elif absent:
+            unfinished.setdefault(absent, []).append(strategy)
+    for absent, names in unfinished.items():
+        which = f"{'seed' if len(absent) == 1 else 'seeds'} {', '.join(map(str, absent))}"
+        lack = " with all weights" if need.weights else ""
+        yield f"{group}: no complete run{lack} of {', '.join(names)} for {which}"
+
+
+def list_artefacts(work: Workspace, artefacts: Sequence[Artefact]) -> str:
+    """Return all artefacts with the state of their runs, and the plan of the runs."""
+    rows = []
+    for one in artefacts:
+        runs = wanted_runs(work, [one])
+        done = sum(run.complete for run in runs)
+        rows.append(
+            (one.name, one.paper, ", ".join(one.aliases), f"{done} of {len(runs)}", one.title)
+        )
+    head = text_table(("artefact", "in the paper", "also", "runs there", "what it shows"), rows)
+    return f"{head}\n\n{_plan(wanted_runs(work, artefacts))}"
+
+
+def _plan(runs: Sequence[Wanted]) -> str:
+    groups: dict[str, list[Wanted]] = {}
+    for run in runs:
+        groups.setdefault(run.group, []).append(run)
+    rows = []
+    absent = []
+    for name, own in groups.items():
+        strategies = dict.fromkeys(run.strategy for run in own)
+        left = sum(run.config.loop.cycles for run in own if not run.complete)
+        problem = absent_files(own[0].config)
+        if problem and left:
+            absent.append(f"{name}: {problem}")
+        state = "here" if not problem else "not here"
+        seeds = len({run.seed for run in own})
+        done = f"{sum(run.complete for run in own)} of {len(own)}"
+        rows.append((name, len(strategies), seeds, done, left, state))
+    head = ("runs of", "strategies", "seeds", "complete", "cycles left", "data")
+    return "\n".join([text_table(head, rows), *absent])

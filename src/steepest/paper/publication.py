@@ -9,6 +9,7 @@ A file holds ``[[series]]``: keys of its own say what a series is about (``data`
 from __future__ import annotations
 
 import math
+import statistics
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any
 
 from steepest.core.tables import from_table
 from steepest.errors import ConfigError, SteepestError
-from steepest.paper.parts import TablePart
+from steepest.paper.parts import Row, TablePart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,3 +113,34 @@ def _series(part: Mapping[str, Any]) -> Series:
     own = ("at", "values", "source", "read_off", "uncertain")
     about = {key: value for key, value in part.items() if key not in own}
     return from_table(Series, {"about": about, **{k: part[k] for k in own if k in part}})
+
+
+def row(
+    about: Mapping[str, Any],
+    values: Mapping[int, float],
+    number: Number | None = None,
+    *,
+    comparable: bool = True,
+) -> Row:
+    """Return one row: what it is about, ours with its spread, the paper's, and the difference.
+
+    Args:
+        about: Columns of its own.
+        values: What was measured, by seed; may be empty.
+        number: What is published.
+        comparable: Whether ours was measured on the data that the paper's was.
+    """
+    measured = list(values.values())
+    ours = statistics.fmean(measured) if measured else None
+    paper = None if number is None else number.value
+    difference = None if ours is None or paper is None or not comparable else ours - paper
+    return {
+        **about,
+        "ours": ours,
+        "sd": statistics.stdev(measured) if len(measured) > 1 else None,
+        "n": len(measured),
+        "seeds": sorted(values),
+        "paper": paper,
+        "difference": difference,
+        "source": "" if number is None else number.source,
+    }

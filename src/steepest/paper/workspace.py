@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,25 +14,30 @@ import torch
 from torch import Tensor, nn
 
 from steepest.core.devices import choose_device
+from steepest.core.files import write_atomically
 from steepest.core.progress import Progress, SilentProgress
 from steepest.core.seeds import SampleId, random_subset
 from steepest.data import ImageSet
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.config import Config, parse_setting
-from steepest.experiment.parts import load_data, make_task
-from steepest.experiment.protocol import initial_ids, selection_seed
+from steepest.experiment.parts import load_data, make_task, pool_view, scored_at_once
+from steepest.experiment.protocol import extra_seed, initial_ids, selection_seed
 from steepest.experiment.start import fresh_model
-from steepest.experiment.views import pool_view
 from steepest.modules.weights import load_weights
-from steepest.paper.artefact import Need, all_artefacts
-from steepest.paper.found import FinishedRun, StoredRun, find_run, stored_runs
+from steepest.paper.finished_runs import FinishedRun, StoredRun, find_run, stored_runs
 from steepest.paper.level import Level
-from steepest.paper.remembered import keep, recall
+from steepest.paper.need import NEEDS, Need
 from steepest.paper.scenes import scenes_in, write_scenes
 from steepest.paper.time_limit import TimeLimited
+from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import Samples
-from steepest.strategies import create
+from steepest.selecting.select import choose_from
+from steepest.strategies import Needs, Strategy, Support, create
 from steepest.tasks.base import Task
+from steepest.training.augment import normalise
+
+_FORM = 1
+"""Counts up when analyses begin to keep something else under the same keys."""
 
 
 @dataclass
@@ -197,8 +203,6 @@ class Workspace(TimeLimited):
         Returns:
             Ids, best first; None where that takes models which the last cycle did not train.
         """
-        from steepest.paper.last_choice import choose_after_last
-
         cycle = cycle % run.cycles
         if cycle + 1 < run.cycles:
             return run.records[cycle].selected
@@ -247,7 +251,93 @@ class Workspace(TimeLimited):
         """Say whether any artefact needs the weights, so that all can share the same runs."""
         return any(
             need.weights and self.level.resolve(need.setting) == setting
-            for one in all_artefacts()
-            for need in one.needs()
+            for name in NEEDS.names()
+            for need in NEEDS.get(name)()
             if need.setting in self.level.settings
         )
+
+
+def choose_after_last(work: Workspace, run: FinishedRun) -> list[SampleId] | None:
+    """Let a run's strategy choose once more, as the loop would in one more cycle.
+
+    Returns:
+        Ids, best first; None if the strategy takes models that the last cycle did not train.
+    """
+    cycle, config = run.cycles - 1, run.config
+    strategy = create(config.strategy.name, config.strategy.options)
+    if strategy.members > 1:
+        return None
+    data, model = work.data(run), work.model(run, cycle)
+    labelled = work.labelled(run, cycle)
+    how = SelectionOptions(
+        labelled=labelled,
+        subset=config.loop.candidates,
+        seed=selection_seed(run.seed, cycle),
+        task=work.task(run),
+        batch_size=scored_at_once(data, work.device),
+        progress=work.progress,
+        support=_support(work, run, strategy, model, labelled),
+    )
+    k = min(config.loop.k, len(data.ids) - len(labelled))
+    return list(choose_from(model, work.samples(run), k, strategy, how).selection.ids)
+
+
+def _support(
+    work: Workspace,
+    run: FinishedRun,
+    strategy: Strategy,
+    model: nn.Module,
+    labelled: list[SampleId],
+) -> Support:
+    targets: dict[SampleId, Any] = {}
+    if Needs.TARGETS in strategy.needs:
+        rows = work.labels(run, labelled, "what the last model was trained on")
+        targets = dict(zip(labelled, rows, strict=True))
+    previous = untrained = None
+    if Needs.PREVIOUS in strategy.needs and run.cycles > 1:
+        previous = work.model(run, run.cycles - 2)
+    elif Needs.PREVIOUS in strategy.needs:
+        options = strategy.model_options()
+        untrained = fresh_model(run.config.model, work.data(run), run.seed, options)
+        untrained.to(work.device)
+    return Support(
+        targets=targets,
+        previous=previous,
+        untrained=untrained,
+        extra=_extra(work, run, strategy, model),
+    )
+
+
+def _extra(
+    work: Workspace, run: FinishedRun, strategy: Strategy, model: nn.Module
+) -> nn.Module | None:
+    """Return what was trained along with the model in the last cycle."""
+    data, last = work.data(run), run.cycles - 1
+    few = normalise(data.train_images[:2], data.mean, data.std).to(work.device)
+    extra = strategy.make_extra(model, few, extra_seed(run.seed, last))
+    if extra is not None:
+        load_weights(extra, run.weights(last, "extra"))
+        extra.to(work.device).eval()
+    return extra
+
+
+def keep(path: Path, value: Any) -> Any:  # noqa: ANN401
+    """Write something that is ready for JSON, and return it as it will be read."""
+    text = json.dumps(value, allow_nan=False)
+    write_atomically(path, json.dumps({"form": _FORM, "digest": _digest(text), "value": value}))
+    return json.loads(text)
+
+
+def recall(path: Path) -> tuple[Any] | None:
+    """Return what was written, in a tuple of one; None if it is not there, or damaged."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        value = stored["value"]
+        same = stored["form"] == _FORM and stored["digest"] == _digest(json.dumps(value))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return (value,) if same else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -5,20 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steepest.core.files import write_atomically
-from steepest.experiment.report.figures import render
+from steepest.experiment.report.figures import GRID, SETTINGS, render
 from steepest.paper.artefact import all_artefacts
-from steepest.paper.drawing import draw_figure
 from steepest.paper.level import Level
 from steepest.paper.page import Entry, Made, render_artefact, render_index
 from steepest.paper.parts import FigurePart, Part, Row, TablePart
 from steepest.paper.publication import published, published_table
 from steepest.version import __version__
+
+_FONT_SIZE = 9
+"""Panels are narrower than the figures of a report."""
 
 
 def write_artefact(made: Made, level: Level, out: Path, command: str) -> Path:
@@ -151,3 +154,37 @@ def _json(made: Made, level: Level, command: str) -> str:
         "steepest": __version__,
     }
     return json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_figure(part: FigurePart) -> Figure:
+    """Draw the panels of a figure, two in a row, with one legend for all."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    columns = min(2, len(part.panels))
+    lines = math.ceil(len(part.panels) / columns)
+    with mpl.rc_context({**SETTINGS, "font.size": _FONT_SIZE}):
+        figure = Figure(figsize=(0.8 + 4.4 * columns, 0.9 + 3.4 * lines), layout="constrained")
+        legend: dict[str, Any] = {}
+        for number, panel in enumerate(part.panels, start=1):
+            axes = figure.add_subplot(lines, columns, number)
+            panel.draw(axes)
+            axes.set_title(panel.title, fontsize=10, parse_math=False)
+            axes.set_xlabel(panel.x)
+            axes.set_ylabel(panel.y)
+            axes.grid(color=GRID, linewidth=0.7)
+            axes.set_axisbelow(True)
+            axes.spines[["top", "right"]].set_visible(False)
+            handles, labels = axes.get_legend_handles_labels()
+            for handle, label in zip(handles, labels, strict=True):
+                legend.setdefault(label, handle)
+        if legend:
+            figure.legend(
+                list(legend.values()), list(legend), loc="outside lower center",
+                ncols=min(2 * columns, len(legend)), frameon=False, handlelength=3.2,
+            )  # fmt: skip
+    return figure

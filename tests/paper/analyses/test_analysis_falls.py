@@ -12,7 +12,8 @@ from steepest.core.tables import to_table
 from steepest.errors import InputError
 from steepest.influence import Examples
 from steepest.paper.analyses import sample_norms
-from steepest.paper.analyses.falls import (
+from steepest.paper.analyses.ranking import highest
+from steepest.paper.artefacts.table_4 import (
     DRAWN,
     NEXT,
     SELECTED,
@@ -20,7 +21,6 @@ from steepest.paper.analyses.falls import (
     control_groups,
     count_falls,
 )
-from steepest.paper.analyses.ranking import highest
 
 IDS = list(range(100, 140))
 VALUES = np.linspace(4, 1, 40)

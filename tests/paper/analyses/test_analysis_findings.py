@@ -12,7 +12,7 @@ from analysis_nets import CLASSES, TASK, net, points, trained
 from steepest.core.tables import to_table
 from steepest.errors import InputError
 from steepest.paper.analyses import compare_schemes
-from steepest.paper.analyses.regimes import RegimePoint, bucket_regimes, regime_points
+from steepest.paper.artefacts.regime import RegimePoint, bucket_regimes, regime_points
 from steepest.selecting.regime import Regime
 from steepest.tasks import Classification
 

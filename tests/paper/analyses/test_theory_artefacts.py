@@ -11,20 +11,19 @@ import torch
 from steepest.core.tables import from_table, to_table
 from steepest.experiment.loop import Experiment
 from steepest.experiment.report.store import Store
-from steepest.paper import model_directions, model_influences
+from steepest.paper import model_directions
 from steepest.paper.analyses.agreement import influences_along
 from steepest.paper.artefact import find_artefact
-from steepest.paper.examples_of import (
+from steepest.paper.finished_runs import FinishedRun
+from steepest.paper.level import load_level
+from steepest.paper.model_directions import ModelDirections, ModelInfluences
+from steepest.paper.parts import FigurePart, TablePart
+from steepest.paper.publication import published
+from steepest.paper.run_examples import (
     examples_of,
     held_out_examples,
     learnt_examples,
 )
-from steepest.paper.found import FinishedRun
-from steepest.paper.level import load_level
-from steepest.paper.model_directions import ModelDirections
-from steepest.paper.model_influences import ModelInfluences
-from steepest.paper.parts import FigurePart, TablePart
-from steepest.paper.publication import published
 from steepest.paper.workspace import Workspace
 
 NAMES = ("table-1", "table-2", "figure-3", "table-4", "a1", "schemes", "regime")
@@ -225,7 +224,7 @@ def test_one_look_at_a_model_serves_both_cycles_that_ask(work, monkeypatch):
         looked.append(len(pool))
         return influences_along(model, task, pool, *rest, **options)
 
-    monkeypatch.setattr(model_influences, "influences_along", counted)
+    monkeypatch.setattr(model_directions, "influences_along", counted)
     influences = ModelInfluences(work, run, directions)
     for cycle in (0, 1):
         ids = work.candidates(run, cycle)

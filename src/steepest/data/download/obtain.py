@@ -8,7 +8,6 @@ from pathlib import Path
 from steepest.core.files import SCRATCH_PREFIX, expand_home
 from steepest.core.lock import FileLock, InUseError
 from steepest.core.web import check_url
-from steepest.data.base import load
 from steepest.data.catalogue import Holding, Layout, OfficialFile, find_full_layout
 from steepest.data.download.fetch import Wanted, fetch
 from steepest.data.download.files import (
@@ -20,6 +19,7 @@ from steepest.data.download.files import (
 )
 from steepest.data.download.imagenet_devkit import read_validation_folders
 from steepest.data.download.unpack import check_archive, unpack
+from steepest.data.loading import load
 from steepest.errors import DataError, InputError, RunFolderError
 
 

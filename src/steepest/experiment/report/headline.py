@@ -8,7 +8,7 @@ from steepest.core.wording import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.record import LABELLED_MAPS
 from steepest.experiment.report import numbers
-from steepest.experiment.report.metric_words import MetricWords, words_of
+from steepest.experiment.report.numbers import MetricWords, words_of
 from steepest.experiment.significance import NO_DIFFERENCE, smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, StrategySummary, Summary
 

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from steepest.core.markup import Safe, element, join, paragraph, whole_page
 from steepest.core.wording import counted
-from steepest.experiment.outcomes import Comparison
+from steepest.experiment.outcomes import HARDWARE, VERSIONS, Comparison, recorded
 from steepest.experiment.report import numbers
-from steepest.experiment.report.common_section import common_section
-from steepest.experiment.report.diagnosis import classes_section, regime_section
-from steepest.experiment.report.environments import HARDWARE, VERSIONS, recorded
+from steepest.experiment.report.diagnosis import classes_section, common_section, regime_section
 from steepest.experiment.report.gallery import Pictures, gallery
 from steepest.experiment.report.headline import completeness, headline, hidden_labels_read
 from steepest.experiment.report.results import (

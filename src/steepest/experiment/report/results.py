@@ -15,10 +15,9 @@ from steepest.core.markup import (
 from steepest.core.wording import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.report import numbers
-from steepest.experiment.report.figures import seeds_of_a_band
-from steepest.experiment.report.gains_figure import gains_of
+from steepest.experiment.report.figures import gains_of, seeds_of_a_band
 from steepest.experiment.report.inline_svg import inline_svg
-from steepest.experiment.report.metric_words import MetricWords, is_share, words_of
+from steepest.experiment.report.numbers import MetricWords, is_share, words_of
 from steepest.experiment.report.tables import share_cell
 from steepest.experiment.significance import smallest_wilcoxon_p
 from steepest.experiment.statistics import Contrast, Penalty, StrategySummary, Summary

@@ -11,11 +11,13 @@ from typing import Any
 
 from steepest.core.files import write_atomically
 from steepest.core.journal import Entry
-from steepest.experiment.metric_choice import by_metric
-from steepest.experiment.outcomes import Comparison, Run
-from steepest.experiment.report.environments import HARDWARE, VERSIONS, recorded
-from steepest.experiment.report.figures import draw_learning_curves, draw_penalty, render
-from steepest.experiment.report.gains_figure import draw_gains
+from steepest.experiment.outcomes import HARDWARE, VERSIONS, Comparison, Run, by_metric, recorded
+from steepest.experiment.report.figures import (
+    draw_gains,
+    draw_learning_curves,
+    draw_penalty,
+    render,
+)
 from steepest.experiment.report.page import render_page
 from steepest.experiment.report.read import read_comparison
 from steepest.experiment.report.store import open_store

@@ -10,12 +10,13 @@ from steepest.gradnorm.norms import SampleNorm
 from steepest.paper.analyses.agreement import influences_along
 from steepest.paper.analyses.bound_chain import chain_of_bounds
 from steepest.paper.analyses.sample_norms import LABEL_FREE, sample_norms
-from steepest.paper.artefact import Artefact, Findings, Need, artefact
-from steepest.paper.examples_of import examples_of, some_of
-from steepest.paper.found import FinishedRun
+from steepest.paper.artefact import Artefact, Findings, artefact
+from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.model_directions import ModelDirections
+from steepest.paper.need import Need
 from steepest.paper.parts import FigurePart, Panel, Part, TablePart
 from steepest.paper.publication import Published
+from steepest.paper.run_examples import examples_of, some_of
 from steepest.paper.workspace import Workspace
 
 if TYPE_CHECKING:

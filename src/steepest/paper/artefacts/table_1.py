@@ -7,8 +7,8 @@ from typing import Any
 
 from steepest.core.seeds import SampleId, derive
 from steepest.core.tables import to_table
+from steepest.experiment.parts import scored_at_once
 from steepest.experiment.protocol import selection_seed
-from steepest.experiment.views import scored_at_once
 from steepest.paper.analyses.overlap import (
     Setting,
     choose_by,
@@ -16,14 +16,14 @@ from steepest.paper.analyses.overlap import (
     oracle_norms,
 )
 from steepest.paper.analyses.ranking import chance_overlap
-from steepest.paper.artefact import Artefact, Findings, Need, artefact
+from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.curve_table import curve_table
-from steepest.paper.examples_of import examples_of
-from steepest.paper.found import FinishedRun
-from steepest.paper.measured import row
+from steepest.paper.finished_runs import FinishedRun
+from steepest.paper.need import Need
 from steepest.paper.parts import Part, Row, TablePart
 from steepest.paper.protocol import share_of
-from steepest.paper.publication import Published
+from steepest.paper.publication import Published, row
+from steepest.paper.run_examples import examples_of
 from steepest.paper.workspace import Workspace
 from steepest.selecting.options import SelectionOptions
 from steepest.strategies import Needs, Strategy, Support, create

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from steepest.experiment.outcomes import headline_metric
-from steepest.paper.artefact import Artefact, Findings, Need, artefact
+from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.curve_table import curve_table
-from steepest.paper.measured import row
+from steepest.paper.need import Need
 from steepest.paper.parts import Part, Row
 from steepest.paper.protocol import TABLE_METHODS, share_of
-from steepest.paper.publication import Published
+from steepest.paper.publication import Published, row
 
 if TYPE_CHECKING:
     from steepest.paper.workspace import Workspace

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from steepest.core.seeds import derive
+import numpy as np
+
+from steepest.core.seeds import SampleId, derive, random_subset
 from steepest.core.tables import to_table
-from steepest.paper.analyses.falls import control_groups, count_falls
-from steepest.paper.analyses.sample_norms import LABEL_FREE, NORMS, sample_norms
-from steepest.paper.artefact import Artefact, Findings, Need, artefact
+from steepest.errors import InputError
+from steepest.gradnorm.norms import SampleNorm
+from steepest.paper.analyses.ranking import highest
+from steepest.paper.analyses.sample_norms import LABEL_FREE, NORMS, LossName, sample_norms
+from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.curve_table import curve_table
-from steepest.paper.examples_of import examples_of
-from steepest.paper.found import FinishedRun
-from steepest.paper.measured import row
+from steepest.paper.finished_runs import FinishedRun
+from steepest.paper.need import Need
 from steepest.paper.parts import Part, Row, TablePart
-from steepest.paper.publication import Number, Published
+from steepest.paper.publication import Number, Published, row
+from steepest.paper.run_examples import examples_of
 from steepest.paper.workspace import Workspace
+from steepest.strategies.algorithms.ranking import Values
 
 _LOSSES = {"expected-gradnorm": "expected", "entropy-gradnorm": "entropy"}
 _NOTES = (
@@ -37,6 +43,11 @@ _NOTES = (
         "do."
     ),
 )
+SELECTED = "selected"
+UNSELECTED = "not selected"
+DRAWN = "not selected, drawn at random"
+NEXT = "not selected, highest norms"
+"""Groups of samples: the chosen ones, all others, K random others, the K with highest norm."""
 
 
 @artefact("table-4")
@@ -128,3 +139,117 @@ def _table(key: tuple[str, str, str], rows: Sequence[Row]) -> TablePart:
     title = f"Norms that fall (%), runs of {method}: loss {loss}, {norm}"
     found = curve_table(title, rows, place="cycle", unit="")
     return TablePart(found.title, ("group", *found.header[1:]), found.rows, found.note)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Falls:
+    """One group of samples between two cycles.
+
+    Attributes:
+        cycle: Counted from 0: that of T(c); the norm falls if that under T(c+1) is not higher.
+        loss: Which loss.
+        norm: Which norm of its gradient.
+        group: Which samples.
+        samples: How many they are.
+        fallen: Of how many the norm is not higher afterwards.
+        share: ``fallen`` / ``samples``.
+        before: Mean norm under T(c).
+        after: Mean norm under T(c+1).
+    """
+
+    cycle: int
+    loss: LossName
+    norm: SampleNorm
+    group: str
+    samples: int
+    fallen: int
+    share: float
+    before: float
+    after: float
+
+
+def control_groups(
+    ids: Sequence[SampleId],
+    before: Values,
+    selected: Collection[SampleId],
+    *,
+    cycle: int,
+    seed: int,
+) -> dict[str, frozenset[SampleId]]:
+    """Return the selected samples, and three groups of those that nothing was trained on.
+
+    Args:
+        ids: All samples without a label in cycle c [N], whether they were scored or not.
+        before: Their norms under T(c) [N].
+        selected: What was chosen then.
+        cycle: Counted from 0.
+        seed: Draws the random group, and breaks ties.
+
+    Raises:
+        InputError: If a selected sample is not among them, or nothing else is.
+    """
+    chosen = frozenset(selected)
+    if not chosen or not chosen <= set(ids):
+        raise InputError("the selected samples must be some of those without a label")
+    rest = [row for row, name in enumerate(ids) if name not in chosen]
+    if not rest:
+        raise InputError("every sample was selected: there is nothing to compare with")
+    others = [ids[row] for row in rest]
+    size = min(len(chosen), len(others))
+    own = derive(seed, "falls", cycle)
+    drawn = random_subset(others, size, own, "control group")
+    return {
+        SELECTED: chosen,
+        UNSELECTED: frozenset(others),
+        DRAWN: frozenset(others[int(row)] for row in drawn),
+        NEXT: highest(before[rest], others, size, own),
+    }
+
+
+def count_falls(
+    ids: Sequence[SampleId],
+    before: Values,
+    after: Values,
+    groups: Mapping[str, Collection[SampleId]],
+    *,
+    cycle: int,
+    loss: LossName,
+    norm: SampleNorm,
+) -> list[Falls]:
+    """Count in each group the samples whose norm is not higher afterwards.
+
+    Args:
+        ids: [N].
+        before: Norms under T(c) [N].
+        after: Norms under T(c+1) [N].
+        groups: Ids by the name of the group.
+        cycle: Counted from 0.
+        loss: Which loss.
+        norm: Which norm.
+
+    Raises:
+        InputError: If numbers of samples differ, or a group has a sample without a norm.
+    """
+    if not len(ids) == len(before) == len(after):
+        raise InputError("norms before and after are of different samples: use one pool for both")
+    places = {name: row for row, name in enumerate(ids)}
+    found = []
+    for group, members in groups.items():
+        if not members or any(name not in places for name in members):
+            raise InputError(f"the group {group!r} is empty or has samples without a norm")
+        rows = np.array([places[name] for name in members])
+        fallen = int((after[rows] <= before[rows]).sum())
+        found.append(
+            Falls(
+                cycle=cycle,
+                loss=loss,
+                norm=norm,
+                group=group,
+                samples=len(rows),
+                fallen=fallen,
+                share=fallen / len(rows),
+                before=float(before[rows].mean()),
+                after=float(after[rows].mean()),
+            )
+        )
+    return found

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from steepest.experiment.record import Record
-from steepest.paper.artefact import Artefact, Findings, Need, artefact
-from steepest.paper.measured import row
+from steepest.paper.artefact import Artefact, Findings, artefact
+from steepest.paper.need import Need
 from steepest.paper.parts import Part, Row, TablePart, cell
-from steepest.paper.publication import Published
+from steepest.paper.publication import Published, row
 
 if TYPE_CHECKING:
     from steepest.paper.workspace import Workspace

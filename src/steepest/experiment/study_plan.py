@@ -10,7 +10,7 @@ from typing import Any
 from steepest.core.parsing import parse_toml
 from steepest.core.tables import from_table
 from steepest.errors import ConfigError, InputError, SteepestError, UnknownNameError
-from steepest.experiment.comparing import Comparing
+from steepest.experiment.comparison_runs import Comparing
 from steepest.experiment.config import Config, load_config, presets
 from steepest.experiment.variants import Variant, check_folder_name, parse_variants
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from steepest.core.seeds import SampleId, derive, random_subset
 from steepest.data.alterations import take
 from steepest.influence import ImageExamples
-from steepest.paper.found import FinishedRun
+from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.workspace import Workspace
 
 

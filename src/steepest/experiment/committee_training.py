@@ -1,4 +1,4 @@
-"""Trainings side by side, in worker processes that stay for those of the next cycle.
+"""Training a committee side by side, in worker processes that stay for the next cycle.
 
 A process is sent all that ``fit`` takes, and nothing else decides what comes out: the weights are
 those of a training in this process. It is a way to run an experiment, and no part of what it is.

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from steepest.experiment.outcomes import headline_metric
 from steepest.experiment.report.figures import line_styles
-from steepest.paper.artefact import Artefact, Findings, Need
+from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.curve_table import curve_table
-from steepest.paper.found import FinishedRun
-from steepest.paper.measured import row
+from steepest.paper.finished_runs import FinishedRun
+from steepest.paper.need import Need
 from steepest.paper.parts import FigurePart, Panel, Part, Row
-from steepest.paper.protocol import share_of
-from steepest.paper.publication import Number, Published
+from steepest.paper.protocol import FIGURE_METHODS, share_of
+from steepest.paper.publication import Number, Published, row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,13 @@ ALL_LABELS = "all labels"
 """Label of the line for a model trained on all data."""
 
 _PUBLISHED = "; a thin dashed line of the same colour is what is published"
+_BESIDE = ("entropy", "margin", "fisher-gradnorm")
+"""Strategies that the paper does not compare with."""
+_IMAGENET = tuple(name for name in FIGURE_METHODS if name != "core-gcn")
+_CITYSCAPES = tuple(name for name in _IMAGENET if name != "expected-gradnorm")
+_FIGURE_2_BESIDE = ("expected-gradnorm", "entropy", "margin")
+"""The paper takes the first for impossible here. The expectation of a mean over pixels is the mean
+of their expectations, so that it is not."""
 
 
 @dataclass(frozen=True)
@@ -195,3 +202,60 @@ def _panel(part: CurveSet, rows: Sequence[Row], *, beside: bool) -> Panel:
 def _is_curve(r: Row) -> bool:
     """Say whether a published number is one of a curve, and not a bound."""
     return r["paper"] is not None and r["relation"] != "at most"
+
+
+@artefact("figure-1")
+class SmallImages(CurvesFigure):
+    """Learning curves on four image sets, with the line of a model that has all labels."""
+
+    title = "Accuracy on CIFAR-10, CIFAR-100, SVHN and Caltech-101"
+    paper = "Figure 1"
+    aliases = ("accuracy",)
+    sets = (
+        CurveSet("cifar10", "CIFAR-10", FIGURE_METHODS, _BESIDE, "cifar10-full"),
+        CurveSet("cifar100", "CIFAR-100", FIGURE_METHODS, _BESIDE, "cifar100-full"),
+        CurveSet("svhn", "SVHN", FIGURE_METHODS, _BESIDE, "svhn-full"),
+        CurveSet("caltech101", "Caltech-101", FIGURE_METHODS, _BESIDE, "caltech101-full"),
+    )
+    note = (
+        "The paper prints few of this figure's numbers. Those marked ≈ were read off the figure of "
+        "an earlier paper of the same group with the same protocol, with a ? where that was hard; "
+        "those marked ≤ are what the paper's own gap between training and test accuracy leaves "
+        "room for. The published accuracies on Caltech-101 are of a net that begins with weights "
+        "from ImageNet: give them by --set caltech101:model.weights=FILE."
+    )
+
+
+@artefact("figure-4")
+class CryoEt(CurvesFigure):
+    """Learning curves on volumes without noise, and with much of it."""
+
+    title = "Accuracy on cryo-ET subtomograms, clean and at a signal-to-noise ratio of 0.05"
+    paper = "Appendix A.5, Figure 4"
+    aliases = ("cryoet", "a5")
+    sets = (
+        CurveSet("50c-clean", "50c-clean", FIGURE_METHODS, ("entropy", "margin")),
+        CurveSet("50c-snr005", "50c-snr005", FIGURE_METHODS, ("entropy", "margin")),
+    )
+    note = (
+        "The paper's volumes and classes are not published, and its figure has no numbers: these "
+        "volumes are simulated anew, so compare the methods with each other."
+    )
+
+
+@artefact("figure-2")
+class LargeScale(CurvesFigure):
+    """Learning curves on a million images, and on street scenes."""
+
+    title = "Accuracy on ImageNet and mean IoU on Cityscapes"
+    paper = "Figure 2"
+    aliases = ("large-scale", "imagenet", "cityscapes")
+    sets = (
+        CurveSet("imagenet", "ImageNet", _IMAGENET),
+        CurveSet("cityscapes", "Cityscapes", _CITYSCAPES, _FIGURE_2_BESIDE, words="mean IoU"),
+    )
+    note = (
+        "The paper prints none of this figure's numbers; the published ones here are of other "
+        "papers with the same model. On ImageNet Adam begins at a learning rate of 1e-4, not at "
+        "the paper's 0.1."
+    )
