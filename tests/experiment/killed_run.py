@@ -13,7 +13,8 @@ import torch
 from small import config
 
 from steepest.core import journal
-from steepest.experiment import asking, company, folder, loop
+from steepest.experiment import auxiliary_models, folder, questions, selection, setup
+from steepest.experiment.loop import Experiment
 from steepest.pool import Pool
 
 
@@ -59,21 +60,21 @@ def tear(number: int) -> None:
 POINTS = {
     "before the pool": lambda: on_call(Pool, "create", 1, after=False),
     "before the initial labels": lambda: on_call(Pool, "query", 1, after=False),
-    "between question and answer": lambda: on_call(asking, "apply", 1, after=False),
-    "before training": lambda: on_call(loop, "fit", 2, after=False),
-    "after training": lambda: on_call(loop, "fit", 2, after=True),
-    "after scoring": lambda: on_call(loop, "choose_from", 2, after=True),
+    "between question and answer": lambda: on_call(questions, "apply", 1, after=False),
+    "before training": lambda: on_call(setup, "fit", 2, after=False),
+    "after training": lambda: on_call(setup, "fit", 2, after=True),
+    "after scoring": lambda: on_call(selection, "choose_from", 2, after=True),
     "after the weights": lambda: on_call(folder.RunFolder, "save_model", 2, after=True),
     "after the first weights": lambda: on_call(folder.RunFolder, "save_model", 1, after=True),
     "in the middle of a record": lambda: tear(7),
     "after the record": lambda: on_call(folder.RunFolder, "commit", 2, after=True),
     "after the question": lambda: on_call(Pool, "query", 3, after=True),
-    "before the answer": lambda: on_call(asking, "apply", 3, after=False),
+    "before the answer": lambda: on_call(questions, "apply", 3, after=False),
 }
 MEMBER_POINTS = {
     "between cycles": lambda: on_call(folder.RunFolder, "commit", 2, after=True),
-    "after a member's training": lambda: on_call(loop.Experiment, "fit", 4, after=True),
-    "before the record": lambda: on_call(company.Company, "save", 2, after=True),
+    "after a member's training": lambda: on_call(setup.Setup, "fit", 4, after=True),
+    "before the record": lambda: on_call(auxiliary_models.AuxiliaryModels, "save", 2, after=True),
 }
 
 
@@ -92,7 +93,7 @@ def kill_runs(*runs: tuple[Path, str, dict]) -> None:
 
 def run_and_die(out: str, point: str, changes: dict) -> None:
     {**POINTS, **MEMBER_POINTS}[point]()
-    loop.Experiment(config(**changes), Path(out)).run()
+    Experiment(config(**changes), Path(out)).run()
 
 
 if __name__ == "__main__":

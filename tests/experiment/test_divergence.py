@@ -6,7 +6,7 @@ import pytest
 from small import config
 
 from steepest.errors import NonFiniteError
-from steepest.experiment import loop
+from steepest.experiment import selection
 from steepest.experiment.loop import Experiment
 
 
@@ -32,7 +32,7 @@ def test_a_sample_that_alone_has_no_score_may_be_at_fault_itself(tmp_path, monke
     def choose_from(*_, **__):
         raise NonFiniteError("the score of sample 31 is NaN or infinite: look at it")
 
-    monkeypatch.setattr(loop, "choose_from", choose_from)
+    monkeypatch.setattr(selection, "choose_from", choose_from)
     said = r"sample 31 .*: look at it; if the training diverged, lower training\.lr, which is 0\."
     with pytest.raises(NonFiniteError, match=said):
         run(tmp_path)

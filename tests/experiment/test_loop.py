@@ -22,7 +22,7 @@ from steepest.errors import (
     ModelError,
     RunFolderError,
 )
-from steepest.experiment import loop
+from steepest.experiment import setup
 from steepest.experiment.loop import Experiment
 from steepest.experiment.protocol import initial_ids
 from steepest.experiment.record import Cost
@@ -87,7 +87,7 @@ def test_every_cycle_trains_with_a_seed_of_its_own(tmp_path, monkeypatch):
         seeds.append(seed)
         return fit(*args, seed=seed, **more)
 
-    monkeypatch.setattr(loop, "fit", noted)
+    monkeypatch.setattr(setup, "fit", noted)
     run(tmp_path)
     assert seeds == [derive(3, "training", cycle) for cycle in range(3)]
 

@@ -12,10 +12,10 @@ from torch import nn
 
 from steepest.core.memory import Measurement
 from steepest.core.seeds import derive
-from steepest.experiment.choosing import fields_of
 from steepest.experiment.protocol import extra_seed, initial_ids, selection_seed, weights_path
 from steepest.experiment.record import Cost, Wish
-from steepest.experiment.start import starting_model
+from steepest.experiment.selection import fields_of
+from steepest.experiment.setup import Setup
 from steepest.selecting.select import Outcome
 from steepest.selecting.selection import Selection
 
@@ -31,7 +31,7 @@ def begin(init, cycle, previous=None, member=0, seed=5) -> Any:
     config = SimpleNamespace(loop=loop, seed=seed)
     experiment: Any = SimpleNamespace(config=config, fresh_model=fresh_model)
     folder: Any = None  # Nothing is read from disk.
-    return starting_model(experiment, folder, cycle, previous, member)
+    return Setup.starting_model(experiment, folder, cycle, previous, member)
 
 
 def test_the_first_samples_are_drawn_by_the_seed_alone():

@@ -14,9 +14,8 @@ from steepest.data import ImageSet
 from steepest.data.alterations import take
 from steepest.errors import InputError
 from steepest.experiment.config import Config
-from steepest.experiment.parts import make_task
+from steepest.experiment.parts import fresh_model, make_task
 from steepest.experiment.protocol import initial_ids
-from steepest.experiment.start import fresh_model
 from steepest.tasks.base import Metric
 from steepest.training import evaluate, fit
 from steepest.training.augment import normalise

@@ -1,22 +1,28 @@
-"""From a configuration to its data set, its task, and the pool as a model sees it."""
+"""From a configuration to its data set, task, fresh model, and the pool as a model sees it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from steepest.core.files import expand_home
 from steepest.core.tables import from_table
 from steepest.data import ImageSet, load
 from steepest.data.alterations import long_tailed, with_wrong_labels
-from steepest.errors import ConfigError
-from steepest.experiment.config import Config
+from steepest.errors import ConfigError, UnknownNameError
+from steepest.experiment.config import Config, ModelPart
 from steepest.experiment.feature_space import load_in_feature_space
+from steepest.models import build
+from steepest.modules.lazy import find_lazy, make_lazy
+from steepest.modules.weights import load_weights
 from steepest.selecting.options import BatchSize
 from steepest.selecting.samples import Samples
 from steepest.tasks.base import TASKS, Task
+from steepest.training.augment import normalise
 from steepest.training.evaluate import normalised_batches
 
 _SMALL = 64 * 64
@@ -92,3 +98,38 @@ def scored_at_once(data: ImageSet, device: torch.device) -> BatchSize:
     if positions <= _SMALL:
         return "auto"
     return max(1, _POSITIONS.get(device.type, _POSITIONS["cpu"]) // positions)
+
+
+def fresh_model(
+    part: ModelPart, data: ImageSet, seed: int, options: Mapping[str, Any] | None = None
+) -> nn.Module:
+    """Return a model that fits the data, with first weights by the seed or from a file.
+
+    Args:
+        part: Which model.
+        data: Says the number of classes and channels.
+        seed: Decides the weights.
+        options: More options, where the model's own do not say otherwise.
+    """
+    model = _build(part, data, seed, options or {})
+    if find_lazy(model):
+        images = data.train_images[:2]
+        make_lazy(model, normalise(images, data.mean, data.std), seed)
+    if part.weights is not None:
+        load_weights(model, expand_home(part.weights), layers=part.layers or None)
+    return model
+
+
+def _build(part: ModelPart, data: ImageSet, seed: int, options: Mapping[str, Any]) -> nn.Module:
+    try:
+        chosen = {**options, **part.options}
+        return build(part.name, len(data.classes), data.channels, seed, chosen)
+    except UnknownNameError as error:
+        own = ":" in part.name and error.name in options and error.name not in part.options
+        if not own or "dropout" not in options:
+            raise
+        raise ConfigError(
+            f"model {part.name!r} takes no option {error.name!r}, which the strategy gives it: for "
+            "the dropout that the model has, set the strategy's placement=given, as by --set "
+            "strategy.options.placement=given or --strategies 'own=bald(placement=given)'"
+        ) from error

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from steepest.core.memory import measured
 from steepest.core.tables import from_table, to_table
 from steepest.core.tensor_file import read_tensors, write_tensors
 from steepest.data import ImageSet
@@ -26,8 +27,10 @@ from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
 from steepest.experiment.own_modules import code_of
 from steepest.experiment.record import Cost
+from steepest.experiment.setup import Setup
 from steepest.modules.fingerprint import fingerprint
 from steepest.pool import Pool
+from steepest.training import Checkpoint, Extra
 
 
 class SharedCycle:
@@ -83,6 +86,41 @@ class SharedCycle:
             write_tensors(self.path, state, about)
         except InputError as error:
             warnings.warn(f"the cycle is not shared: {error}", SlowPathWarning, stacklevel=2)
+
+
+def train_cycle(
+    setup: Setup,
+    model: nn.Module,
+    pool: Pool,
+    cycle: int,
+    checkpoint: Checkpoint,
+    extra: Extra | None,
+    shared: Path | None,
+) -> Cost:
+    """Train a cycle's model, or give it the weights of the same training in another run.
+
+    Args:
+        setup: Says how it is trained.
+        model: Trained in place.
+        pool: Says what is labelled.
+        cycle: Which cycle.
+        checkpoint: Where the state of the training is kept.
+        extra: A head that is trained along.
+        shared: The file through which runs share their first cycle.
+    """
+    first: SharedCycle | None = None
+    if cycle == 0 and shared is not None and extra is None:
+        first = SharedCycle(shared, shared_key(setup.config, setup.data, model, pool, setup.device))
+        if cost := first.load(model, setup.device):
+            return cost
+    with measured(setup.device) as spent:
+        result = setup.fit(model, pool, checkpoint, ("training", cycle), extra)
+    cost = Cost(
+        seconds=result.seconds, peak_bytes=spent.peak_bytes, epochs=setup.config.training.epochs
+    )
+    if first is not None:
+        first.save(model, cost)
+    return cost
 
 
 def shared_key(

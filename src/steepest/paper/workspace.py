@@ -20,9 +20,8 @@ from steepest.core.seeds import SampleId, random_subset
 from steepest.data import ImageSet
 from steepest.errors import InputError, RunFolderError, SteepestError
 from steepest.experiment.config import Config, parse_setting
-from steepest.experiment.parts import load_data, make_task, pool_view, scored_at_once
+from steepest.experiment.parts import fresh_model, load_data, make_task, pool_view, scored_at_once
 from steepest.experiment.protocol import extra_seed, initial_ids, selection_seed
-from steepest.experiment.start import fresh_model
 from steepest.modules.weights import load_weights
 from steepest.paper.finished_runs import FinishedRun, StoredRun, find_run, stored_runs
 from steepest.paper.level import Level

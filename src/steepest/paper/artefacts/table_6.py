@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from steepest.core.seeds import derive
 from steepest.data.alterations import take
 from steepest.experiment.config import ModelPart
+from steepest.experiment.parts import fresh_model
 from steepest.experiment.report.numbers import signed
-from steepest.experiment.start import fresh_model
 from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.need import Need
 from steepest.paper.parts import Part, Row, TablePart, cell

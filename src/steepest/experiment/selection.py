@@ -1,27 +1,30 @@
-"""Chooses samples in a cycle, and describes the choice for the record."""
+"""Selection of samples in a cycle, and its fields in the record."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import nn
 
 from steepest.core.journal import read_journal
 from steepest.core.seeds import SampleId
 from steepest.core.wording import counted
 from steepest.data.sealed import readings_recorded
 from steepest.errors import RunFolderError
-from steepest.experiment.company import Company
+from steepest.experiment.auxiliary_models import AuxiliaryModels
 from steepest.experiment.folder import RunFolder
+from steepest.experiment.parts import pool_view, scored_at_once
+from steepest.experiment.protocol import selection_seed
 from steepest.experiment.record import Cost, Record, Wish, added, cost_of
+from steepest.experiment.setup import Setup, divergence_named
 from steepest.pool import Pool
-from steepest.selecting.select import Outcome
+from steepest.selecting.options import SelectionOptions
+from steepest.selecting.select import Outcome, check_k, choose_from
 from steepest.strategies import Needs
 from steepest.strategies.base import Strategy
-
-if TYPE_CHECKING:
-    from steepest.experiment.loop import Experiment
 
 SHOWN = 8
 """Number of the highest and lowest scores that a record keeps."""
@@ -51,16 +54,35 @@ def fields_of(outcome: Outcome | None, members: Cost | None) -> dict[str, Any]:
     }
 
 
-def check_longer(experiment: Experiment, out: Path) -> None:
+def select_samples(
+    setup: Setup, model: nn.Module, pool: Pool, cycle: int, models: AuxiliaryModels
+) -> Outcome:
+    """Choose by a cycle's model from what is not labelled."""
+    options = SelectionOptions(
+        labelled=pool.taken(),
+        subset=setup.config.loop.candidates,
+        seed=selection_seed(setup.config.seed, cycle),
+        task=setup.task,
+        batch_size=scored_at_once(setup.data, setup.device),
+        progress=setup.progress,
+        support=models.support(setup.targets(pool)),
+    )
+    samples = pool_view(setup.data)
+    k = check_k(setup.config.loop.k, len(samples) - len(pool.taken()), options.subset)
+    with divergence_named(setup.config.training.lr, certain=False):
+        return choose_from(model, samples, k, setup.strategy, options, lowest=SHOWN)
+
+
+def check_longer(setup: Setup, out: Path) -> None:
     """Refuse to let a complete run go on for more cycles where its last choice cannot be made.
 
     Raises:
         RunFolderError: If the strategy needs models that the run has not kept.
     """
     entries, _ = read_journal(out / "records.jsonl")
-    if not entries or entries[-1].get("selected") or len(entries) >= experiment.config.loop.cycles:
+    if not entries or entries[-1].get("selected") or len(entries) >= setup.config.loop.cycles:
         return
-    strategy = experiment.strategy
+    strategy = setup.strategy
     plain = type(strategy).make_extra is Strategy.make_extra
     if strategy.members > 1 or Needs.PREVIOUS in strategy.needs or not plain:
         raise RunFolderError(
@@ -70,9 +92,7 @@ def check_longer(experiment: Experiment, out: Path) -> None:
         )
 
 
-def choose_after_the_end(
-    experiment: Experiment, folder: RunFolder, pool: Pool
-) -> tuple[SampleId, ...]:
+def choose_after_the_end(setup: Setup, folder: RunFolder, pool: Pool) -> tuple[SampleId, ...]:
     """Make the choice that the last cycle of a shorter run left out, if there is one.
 
     It is that of a run that was to be longer from the beginning: weights are kept as they are, and
@@ -81,16 +101,16 @@ def choose_after_the_end(
     Returns:
         The ids that are to be labelled.
     """
-    records, cycles = folder.records, experiment.config.loop.cycles
+    records, cycles = folder.records, setup.config.loop.cycles
     if not records or records[-1].selected or len(records) >= cycles:
         return ()
     last: Record = records[-1]
-    model = experiment.fresh_model(experiment.config.seed)
+    model = setup.fresh_model(setup.config.seed)
     folder.load_model(model, last.cycle)
-    model.to(experiment.device).eval()
-    company = Company(experiment, folder, last.cycle, model)
+    model.to(setup.device).eval()
+    models = AuxiliaryModels(setup, folder, last.cycle, model)
     with readings_recorded() as purposes:
-        outcome = experiment.select(model, pool, last.cycle, company)
+        outcome = select_samples(setup, model, pool, last.cycle, models)
     known = tuple(dict.fromkeys((*last.purposes, *purposes)))
     record = replace(last, **fields_of(outcome, None), purposes=known)
     folder.amend(record)

@@ -1,21 +1,18 @@
-"""Ask whoever labels for an experiment, and take nothing in but what answers the question."""
+"""Questions to the labeller of a run, and checks on the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from steepest.core.seeds import SampleId
 from steepest.core.wording import counted
 from steepest.errors import InputError
+from steepest.experiment.setup import Setup
 from steepest.labelling import Labeller
 from steepest.labelling.apply import apply
 from steepest.loop.answers import ask_for
 from steepest.pool import Pool, State
 from steepest.pool.values import plain_labels
-
-if TYPE_CHECKING:
-    from steepest.experiment.loop import Experiment
 
 
 def check_labeller(who: object) -> None:
@@ -31,29 +28,27 @@ def check_labeller(who: object) -> None:
         )
 
 
-def ask(
-    experiment: Experiment, pool: Pool, labeller: Labeller, ids: Sequence[SampleId], cycle: int
-) -> None:
+def ask(setup: Setup, pool: Pool, labeller: Labeller, ids: Sequence[SampleId], cycle: int) -> None:
     """Ask for labels; what has been asked or answered already is passed over.
 
     Args:
-        experiment: Its task says what a label can be, its strategy chose.
+        setup: Its task says what a label can be, its strategy chose.
         pool: Where answers are kept.
         labeller: Who answers.
-        ids: Whom is asked about.
+        ids: The samples in question.
         cycle: For which cycle; 0 is the initial set.
 
     Raises:
         InputError: If an answer is about something else, or is none; it is not taken in.
     """
     new = [i for i in ids if pool.state(i) == State.UNLABELLED]
-    pool.query(new, cycle=cycle, who=experiment.strategy.name if cycle else "initial set")
+    pool.query(new, cycle=cycle, who=setup.strategy.name if cycle else "initial set")
     open_ids = [i for i in ids if pool.state(i) == State.QUERIED]
     for answers in ask_for(labeller, open_ids):
         labels = plain_labels(list(answers.labels.values()))
-        if labels and not experiment.data.train_labels.dense:
+        if labels and not setup.data.train_labels.dense:
             # A label that is no class, once kept, would stop the run for good.
-            experiment.task.targets(labels)
+            setup.task.targets(labels)
         apply(pool, answers, cycle=cycle, who=labeller.name)
 
 

@@ -1,90 +1,87 @@
-"""What accompanies a model through a cycle, where its strategy asks for it.
+"""Models that a strategy asks for beside the task's own.
 
 A committee of further models, a head that is trained along, the model of the cycle before: they
-begin, carry over and are kept as the model itself is.
+start, carry over and are kept as the model itself is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
 from steepest.core.memory import measured
 from steepest.core.seeds import SampleId, derive
+from steepest.experiment.committee_training import SideBySide
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.protocol import Member, extra_seed
 from steepest.experiment.record import Cost
-from steepest.experiment.start import starting_model
+from steepest.experiment.setup import Setup
 from steepest.modules.fingerprint import fingerprint
 from steepest.pool import Pool
 from steepest.strategies import Needs, Support
 from steepest.training import Extra
 from steepest.training.augment import normalise
 
-if TYPE_CHECKING:
-    from steepest.experiment.loop import Experiment
 
-
-class Company:
+class AuxiliaryModels:
     """The models beside the task's own in one cycle.
 
     Args:
-        experiment: Whose strategy says what is needed.
+        setup: Its strategy says what is needed.
         folder: Where it is kept from cycle to cycle.
         cycle: Which cycle begins.
         model: The task's model, before its training.
     """
 
-    def __init__(
-        self, experiment: Experiment, folder: RunFolder, cycle: int, model: nn.Module
-    ) -> None:
-        self._experiment = experiment
+    def __init__(self, setup: Setup, folder: RunFolder, cycle: int, model: nn.Module) -> None:
+        self._setup = setup
         self._folder = folder
         self._cycle = cycle
         self._members: list[nn.Module] = []
         self._previous: nn.Module | None = None
         self._untrained: nn.Module | None = None
         self.extra = self._make_extra(model)
-        if Needs.PREVIOUS in experiment.strategy.needs:
+        if Needs.PREVIOUS in setup.strategy.needs:
             self._remember()
 
-    def train_members(self, pool: Pool, training: Cost) -> Cost | None:
+    def train_members(self, pool: Pool, training: Cost, side_by_side: SideBySide) -> Cost | None:
         """Train the rest of the committee, each from its own first weights and in its own order.
 
         Args:
             pool: Says what is labelled.
             training: What the model's own training cost.
+            side_by_side: Trains several at a time, where that is possible.
 
         Returns:
             What theirs cost; None without a committee.
         """
-        experiment, cycle = self._experiment, self._cycle
-        if experiment.strategy.members < 2:
+        setup, cycle = self._setup, self._cycle
+        if setup.strategy.members < 2:
             return None
-        numbers = range(1, experiment.strategy.members)
+        numbers = range(1, setup.strategy.members)
         self._members = [
-            starting_model(experiment, self._folder, cycle, None, member) for member in numbers
+            setup.starting_model(self._folder, cycle, None, member) for member in numbers
         ]
         trainings = [
             (model, self._folder.checkpoint(member), ("training", cycle, "member", member))
             for member, model in zip(numbers, self._members, strict=True)
         ]
-        together = experiment.side_by_side.train(
-            experiment.fitting(pool),
+        together = side_by_side.train(
+            setup.fitting(pool),
             [
-                {"model": m, "checkpoint": c, "seed": derive(experiment.config.seed, *purpose)}
+                {"model": m, "checkpoint": c, "seed": derive(setup.config.seed, *purpose)}
                 for m, c, purpose in trainings
             ],
-            experiment.progress,
+            setup.progress,
             training.peak_bytes,
         )
         if together is not None:
             return together
-        with measured(experiment.device) as spent:
+        with measured(setup.device) as spent:
             # What was trained before a restart counts too, as for the model.
-            seconds = sum(experiment.fit(m, pool, c, why).seconds for m, c, why in trainings)
+            seconds = sum(setup.fit(m, pool, c, why).seconds for m, c, why in trainings)
         return Cost(seconds=seconds, peak_bytes=spent.peak_bytes)
 
     def support(self, targets: Mapping[SampleId, Any]) -> Support:
@@ -111,22 +108,22 @@ class Company:
         return {str(member): fingerprint(model) for member, model in kept.items()}
 
     def _make_extra(self, model: nn.Module) -> Extra | None:
-        experiment, data = self._experiment, self._experiment.data
+        setup, data = self._setup, self._setup.data
         images = data.train_images[:2]
         few = normalise(images, data.mean, data.std)
-        seed = extra_seed(experiment.config.seed, self._cycle)
+        seed = extra_seed(setup.config.seed, self._cycle)
         device = next(model.parameters()).device
-        extra = experiment.strategy.make_extra(model, few.to(device), seed)
-        if extra is not None and self._cycle > 0 and experiment.config.loop.init == "warm":
+        extra = setup.strategy.make_extra(model, few.to(device), seed)
+        if extra is not None and self._cycle > 0 and setup.config.loop.init == "warm":
             self._folder.load_model(extra, self._cycle - 1, "extra")
         return extra
 
     def _remember(self) -> None:
         """Bring back the model of the cycle before, which a warm start trains on from."""
-        experiment = self._experiment
-        fresh = experiment.fresh_model(experiment.config.seed)
+        setup = self._setup
+        fresh = setup.fresh_model(setup.config.seed)
         if self._cycle == 0:
-            self._untrained = fresh.to(experiment.device)
+            self._untrained = fresh.to(setup.device)
             return
         self._folder.load_model(fresh, self._cycle - 1)
-        self._previous = fresh.to(experiment.device)
+        self._previous = fresh.to(setup.device)

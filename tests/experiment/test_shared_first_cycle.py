@@ -11,7 +11,7 @@ import torch
 from safetensors import safe_open
 from small import config, essence
 
-import steepest.experiment.loop as loop_module
+import steepest.experiment.setup as setup_module
 from steepest.core.tables import from_table
 from steepest.data import load
 from steepest.errors import SlowPathWarning
@@ -30,8 +30,8 @@ def trainings(monkeypatch):
         seen.append(more["seed"])
         return fit(*arguments, **more)
 
-    fit = loop_module.fit
-    monkeypatch.setattr(loop_module, "fit", counting)
+    fit = setup_module.fit
+    monkeypatch.setattr(setup_module, "fit", counting)
     return seen
 
 

@@ -1,37 +1,33 @@
-"""Does everything fit together? A look at two samples, before anything long begins."""
+"""Check that data, model, task and strategy fit together, on two samples, before a run starts."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from steepest.core.own_code import own_failures_told
 from steepest.core.wording import counted
 from steepest.errors import ModelError, SteepestError
 from steepest.experiment.parts import pool_view
+from steepest.experiment.setup import Setup
 from steepest.selecting.looking import looking_at
 from steepest.selecting.options import SelectionOptions
 from steepest.selecting.single_logit import single_logits_named
 from steepest.training import predict_logits
 
-if TYPE_CHECKING:
-    from steepest.experiment.loop import Experiment
 
-
-def check_fit(experiment: Experiment) -> None:
+def check_compatibility(setup: Setup) -> None:
     """Let a fresh model and the strategy look at two samples, so that misfits show at once.
 
     Raises:
         ModelError: If the model's outputs are not what the data set has labels for.
         SteepestError: If the strategy has no meaning for the task, or misses something.
     """
-    experiment.strategy.check_k(experiment.config.loop.k)
-    data, classes = experiment.data, len(experiment.data.classes)
-    model = experiment.fresh_model(experiment.config.seed)
+    setup.strategy.check_k(setup.config.loop.k)
+    data, classes = setup.data, len(setup.data.classes)
+    model = setup.fresh_model(setup.config.seed)
     images = data.train_images[:2]
-    device = experiment.device
+    device = setup.device
     pair = pool_view(data).part(range(min(2, len(data.ids))))
     try:
-        with single_logits_named(model, pair, experiment.task):
+        with single_logits_named(model, pair, setup.task):
             logits = predict_logits(model, images, mean=data.mean, std=data.std, device=device)
     except ModelError as error:
         # Without an error of the model's own it did take them, and something else is wrong.
@@ -53,7 +49,7 @@ def check_fit(experiment: Experiment) -> None:
             f"the model gives logits {list(logits.shape)} for images {list(images.shape)}, but "
             f"{data.name} has {said}: choose a model for that"
         )
-    how = SelectionOptions(task=experiment.task, progress=False)
-    own = own_failures_told("strategy", experiment.config.strategy.name)
-    with own, looking_at(model, pair, experiment.strategy, how) as view:
-        experiment.strategy.check(view)
+    how = SelectionOptions(task=setup.task, progress=False)
+    own = own_failures_told("strategy", setup.config.strategy.name)
+    with own, looking_at(model, pair, setup.strategy, how) as view:
+        setup.strategy.check(view)

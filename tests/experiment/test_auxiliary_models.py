@@ -11,8 +11,9 @@ from small import config, essence
 from torch import nn
 
 from steepest.core.memory import Measurement
-from steepest.experiment import company
+from steepest.experiment import auxiliary_models
 from steepest.experiment.loop import Experiment
+from steepest.experiment.setup import Setup
 from steepest.modules.fingerprint import fingerprint
 from steepest.strategies.qbc import Qbc
 from steepest.strategies.tod import Tod
@@ -90,15 +91,15 @@ def test_what_members_cost_is_on_record(name, paid, monkeypatch, tmp_path):
     def measured(_device):
         yield Measurement(seconds=1.0, peak_bytes=1 << 60)
 
-    trained = Experiment.fit
+    trained = Setup.fit
 
     def fit(self, model, pool, checkpoint, purpose, extra=None):
         result = trained(self, model, pool, checkpoint, purpose, extra)
         # What a training says itself holds the time before a restart, too.
         return replace(result, seconds=1000.0) if "member" in purpose else result
 
-    monkeypatch.setattr(company, "measured", measured)
-    monkeypatch.setattr(Experiment, "fit", fit)
+    monkeypatch.setattr(auxiliary_models, "measured", measured)
+    monkeypatch.setattr(Setup, "fit", fit)
     records = Experiment(config(**KINDS[name]), tmp_path / "run").run()
     assert records[-1].auxiliary is None
     for record in records[:-1]:
@@ -109,13 +110,13 @@ def test_what_members_cost_is_on_record(name, paid, monkeypatch, tmp_path):
 @pytest.mark.parametrize("init", ["warm", "cold"])
 def test_members_begin_as_the_model_does(init, supports, monkeypatch, tmp_path):
     begun = []
-    original = Experiment.fit
+    original = Setup.fit
 
     def fit(self, model, *rest, **more):
         begun.append(fingerprint(model))
         return original(self, model, *rest, **more)
 
-    monkeypatch.setattr(Experiment, "fit", fit)
+    monkeypatch.setattr(Setup, "fit", fit)
     records = Experiment(config(**QBC, loop__init=init), tmp_path / "run").run()
     assert len(begun) == 3 + 2
     assert len(set(begun)) == 5  # nobody begins with the weights of another
@@ -153,9 +154,9 @@ def test_the_first_cycle_of_tod_goes_by_entropy(whole, tmp_path):
 def test_models_are_built_with_the_dropout_that_a_strategy_asks_for(tmp_path):
     asked = config(strategy__name="mc-dropout", strategy__options={"draws": 3, "rate": 0.2})
     experiment = Experiment(asked, tmp_path / "run")
-    rates = [m.p for m in experiment.fresh_model(0).modules() if isinstance(m, nn.Dropout)]
+    rates = [m.p for m in experiment.setup.fresh_model(0).modules() if isinstance(m, nn.Dropout)]
     assert rates == [0.2]
     assert len(experiment.run()) == 3
     own = config(strategy__name="bald", model__options={"dropout": "blocks"})
-    dropouts = Experiment(own, tmp_path / "own").fresh_model(0).modules()
+    dropouts = Experiment(own, tmp_path / "own").setup.fresh_model(0).modules()
     assert sum(isinstance(m, nn.Dropout) for m in dropouts) == 3
