@@ -1,6 +1,7 @@
 """Tables of the documentation that are made from the code and from measurements.
 
-``python tests/docs/doc_tables.py`` writes them into the pages again.
+``python tests/docs/doc_tables.py`` writes them into the pages again. Those of measurements are
+computed by the scripts in ``results/``.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ import dataclasses
 import inspect
 import json
 import re
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
-from bench_tables import benchmarks, choosing, cycle, performance, precision, training
 from doc_pages import PAGES, ROOT
+
+sys.path.append(str(ROOT / "results"))
+
+from bench_tables import benchmarks, choosing, cycle, performance, precision, training
 from findings_tables import TABLES as FINDINGS
 from label_tables import TABLES as LABEL
 from markdown_table import table

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steepest.core.seeds import derive
@@ -15,6 +14,7 @@ from steepest.paper.analyses.agreement import (
     Targets,
     WhichModel,
     agreement_grid,
+    order_by_distance,
 )
 from steepest.paper.analyses.sample_norms import LossName, sample_norms
 from steepest.paper.artefact import Artefact, Findings, artefact
@@ -222,61 +222,3 @@ def _solver_table(solvers: Sequence[Mapping[str, Any]]) -> TablePart:
 
 def _small(value: float | None) -> str:
     return DASH if value is None else f"{value:.1e}"
-
-
-@dataclass(frozen=True)
-class Distance:
-    """Distance of a reading from the published numbers.
-
-    Attributes:
-        reading: Which.
-        share: Mean of overlap / K over the cycles that were compared.
-        published: Mean of the published numbers / K over the same cycles.
-        distance: Mean of their absolute difference.
-        cycles: How many cycles were compared.
-        sound: Whether every system behind it was positive definite and solved.
-        nearest: Whether no other reading is nearer; said afterwards, not chosen beforehand.
-    """
-
-    reading: Reading
-    share: float
-    published: float
-    distance: float
-    cycles: int
-    sound: bool
-    nearest: bool
-
-
-def order_by_distance(cells: Iterable[Agreement], published: Mapping[int, float]) -> list[Distance]:
-    """Return all readings, the nearest to the published numbers first.
-
-    Args:
-        cells: Agreements of any cycles and seeds.
-        published: Shares of K by cycle, between 0 and 1; other cycles are not compared.
-    """
-    pairs: dict[Reading, list[tuple[float, float, bool]]] = {}
-    for one in cells:
-        if one.overlap is not None and one.cycle in published:
-            pair = (one.overlap / one.k, published[one.cycle], one.sound)
-            pairs.setdefault(one.reading, []).append(pair)
-    found = [
-        (reading, _mean([abs(a - b) for a, b, _ in some]), some) for reading, some in pairs.items()
-    ]
-    found.sort(key=lambda one: one[1])
-    least = found[0][1] if found else 0.0
-    return [
-        Distance(
-            reading=reading,
-            share=_mean([a for a, _, _ in some]),
-            published=_mean([b for _, b, _ in some]),
-            distance=distance,
-            cycles=len(some),
-            sound=all(sound for _, _, sound in some),
-            nearest=distance == least,
-        )
-        for reading, distance, some in found
-    ]
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

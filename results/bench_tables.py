@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from doc_pages import ROOT
 from markdown_table import table
 
 from steepest.bench.contenders.base import COMPILED, OURS, UNIT
@@ -23,7 +22,7 @@ from steepest.strategies import names as strategies
 
 R = TypeVar("R", bound=Stored)
 
-RESULTS = ROOT / "results/bench"
+RESULTS = Path(__file__).parent / "bench"
 NOT_YET = "not measured yet\n"
 _NOT_NORMS = {UNIT, OURS, "forward", *COMPILED}
 _PACKAGES = (

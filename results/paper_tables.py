@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from doc_pages import ROOT
 from markdown_table import table
 
-RESULTS = ROOT / "results/reproduce"
+RESULTS = Path(__file__).parent / "reproduce"
 LITERAL: Mapping[str, Any] = {
     "model": "T(c+1)",
     "curvature": "gauss-newton",

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from doc_pages import ROOT
 from findings_records import RESULTS, Floats, difference, read
 from findings_records import areas as areas_of
 from findings_tables import told_together
@@ -147,7 +146,7 @@ def times() -> str:
     measured = json.loads((RESULTS / "bench/cycle-h200.json").read_text(encoding="utf-8"))
     found = {one["strategy"]: one for one in measured["measurements"]}
     rows = []
-    groups = read_plan(ROOT / "examples/cifar10-study.toml").groups
+    groups = read_plan(RESULTS.parent / "examples/cifar10-study.toml").groups
     for name in dict.fromkeys(v.label for g in groups if g.name == "warm" for v in g.variants):
         one = found.get(name)
         if one is not None:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from doc_pages import ROOT
 
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.report import read_comparison
 from steepest.experiment.statistics import PairedTest, aubc, paired_tests
 
-RESULTS = ROOT / "results"
+RESULTS = Path(__file__).parent
 OURS = "entropy-gradnorm"
 
 Floats = npt.NDArray[np.float64]
