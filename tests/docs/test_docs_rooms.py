@@ -1,4 +1,4 @@
-"""The table of rooms says who imports whom, and imports go one way."""
+"""The table of rooms says who imports whom, and imports go one way, also between modules."""
 
 from __future__ import annotations
 
@@ -74,3 +74,72 @@ def test_imports_go_to_rooms_above(name):
 
 def test_what_everybody_may_import_knows_the_core_alone():
     assert set().union(*map(rooms_known_to, EVERYBODYS)) <= {"core"}
+
+
+def module_name(path):
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
+MOST_IMPORTS = 20
+NOT_YET = {
+    "steepest.labelling.project.project",
+    "steepest.loop.active",
+    "steepest.selecting.select",
+}
+"""Modules that still import more than that; each is to be cut, and none is to be added."""
+WITH_RINGS = {"gradnorm", "labelling", "selecting"}
+"""Rooms in which files or folders still import each other."""
+
+
+@cache
+def modules_known_to(name):
+    """Return the package's modules that one imports, at its top or late."""
+    named = imported_by(MODULES[name].read_text(encoding="utf-8"))
+    known = {one if one in MODULES else one.rpartition(".")[0] for one in named}
+    return (known & MODULES.keys()) - {name}
+
+
+def find_cycle(graph):
+    """Return nodes that import each other in a ring, or nothing."""
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return path[path.index(node) :]
+        if node in done:
+            return []
+        path.append(node)
+        found = next(filter(None, map(visit, sorted(graph[node]))), [])
+        path.pop()
+        done.add(node)
+        return found
+
+    return next(filter(None, map(visit, graph)), [])
+
+
+def test_a_ring_is_found():
+    assert find_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    assert find_cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_module_imports_itself_by_way_of_others_however_late():
+    outside = {name for name in MODULES if [*name.split("."), ""][1] not in WITH_RINGS}
+    assert find_cycle({name: modules_known_to(name) & outside for name in outside}) == []
+
+
+def test_no_module_outside_the_command_line_imports_more_than_a_reader_can_hold():
+    many = {name for name in MODULES if len(modules_known_to(name)) > MOST_IMPORTS}
+    assert {name for name in many if not name.startswith("steepest.cli")} <= NOT_YET
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS - {"presets"} - WITH_RINGS))
+def test_folders_of_a_room_import_one_way(room):
+    """Each folder of a room and each file beside them is one node."""
+    inside = f"steepest.{room}."
+    nodes = {name: ".".join(name.split(".")[:3]) for name in MODULES if name.startswith(inside)}
+    graph = {node: set() for node in nodes.values()}
+    for name, node in nodes.items():
+        graph[node] |= {nodes[one] for one in modules_known_to(name) & nodes.keys()} - {node}
+    assert find_cycle(graph) == []

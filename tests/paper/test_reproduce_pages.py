@@ -18,8 +18,7 @@ from steepest.paper.need import Need
 from steepest.paper.page import Made
 from steepest.paper.parts import FigurePart, Panel, TablePart
 from steepest.paper.produce import choose, produce
-from steepest.paper.time_limit import OutOfTime
-from steepest.paper.workspace import Workspace
+from steepest.paper.workspace import OutOfTime, Workspace
 from steepest.paper.writing import markdown_table, rows_csv, write_artefact
 
 RESULTS = Path(__file__).parents[2] / "results" / "reproduce"

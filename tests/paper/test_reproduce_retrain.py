@@ -11,8 +11,7 @@ from steepest.paper.artefacts.table_6 import train_on_choice
 from steepest.paper.level import Setting, load_level
 from steepest.paper.need import Need
 from steepest.paper.publication import published
-from steepest.paper.time_limit import OutOfTime
-from steepest.paper.workspace import Workspace
+from steepest.paper.workspace import OutOfTime, Workspace
 
 NEED = Need("cifar10", ("entropy-gradnorm",), seeds=1)
 CHANGES = (

@@ -17,8 +17,7 @@ from steepest.modules.fingerprint import fingerprint
 from steepest.paper.level import Setting
 from steepest.paper.need import Need
 from steepest.paper.produce import tell_missing
-from steepest.paper.time_limit import OutOfTime
-from steepest.paper.workspace import Workspace
+from steepest.paper.workspace import OutOfTime, Workspace
 from steepest.training import evaluate
 
 CHANGES = (

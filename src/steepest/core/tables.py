@@ -112,8 +112,17 @@ def _convert(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
     return _convert_scalar(value, hint, where)
 
 
+@cache
+def _plain_types(hint: Any) -> frozenset[type]:  # noqa: ANN401
+    """Return the types whose values fit a hint as they are."""
+    kinds = frozenset(get_args(hint) or (hint,)) & {int, float, str, bool}
+    return kinds - {int} if float in kinds else kinds
+
+
 def _convert_container(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
     if get_origin(hint) is tuple and isinstance(value, (list, tuple)):
+        if set(map(type, value)) <= _plain_types(get_args(hint)[0]):
+            return tuple(value)  # Thousands of ids, which need not be looked at one by one.
         return tuple(_convert(v, get_args(hint)[0], where) for v in value)
     if issubclass(get_origin(hint), Mapping) and isinstance(value, Mapping):
         return dict(value)

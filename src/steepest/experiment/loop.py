@@ -13,7 +13,6 @@ from torch import nn
 from steepest.core.devices import usable_cores
 from steepest.core.progress import Progress
 from steepest.data import ImageSet
-from steepest.data.identity import identify
 from steepest.data.sealed import readings_recorded
 from steepest.errors import InputError
 from steepest.experiment.auxiliary_models import AuxiliaryModels
@@ -36,7 +35,6 @@ from steepest.experiment.shared_first_cycle import train_cycle
 from steepest.labelling import Labeller, OracleLabeller
 from steepest.modules.fingerprint import fingerprint
 from steepest.pool import Pool, State
-from steepest.selecting.select import Outcome
 
 
 class Experiment:
@@ -90,7 +88,7 @@ class Experiment:
         if until is not None and until < 0:
             raise InputError(f"until is {until}: give 0 or more cycles, or None for all")
         check_longer(self.setup, self.out)
-        folder = RunFolder(self.out, self.config, identify(self.data))
+        folder = RunFolder(self.out, self.config, self.setup.identity())
         threads = torch.get_num_threads()
         torch.set_num_threads(min(self.config.threads, usable_cores()))
         try:
@@ -140,7 +138,8 @@ class Experiment:
         outcome = None if last else select_samples(setup, model, pool, cycle, models)
         folder.save_model(model, cycle)
         kept = models.save()
-        return self._record(cycle, model, pool, metrics, outcome, training, members, kept)
+        choice = fields_of(outcome, members)
+        return self._record(cycle, model, pool, metrics, training, kept, choice)
 
     def _replay(self, folder: RunFolder, pool: Pool, labeller: Labeller) -> None:
         """Bring the pool to where the records are: labels that are missing, or too many."""
@@ -158,10 +157,9 @@ class Experiment:
         model: nn.Module,
         pool: Pool,
         metrics: Mapping[str, Any],
-        outcome: Outcome | None,
         training: Cost,
-        members: Cost | None,
         company: Mapping[str, str],
+        choice: Mapping[str, Any],
     ) -> Record:
         setup = self.setup
         images, targets = setup.labelled(pool)
@@ -178,5 +176,5 @@ class Experiment:
             company=company,
             training=training,
             environment=setup.environment(),
-            **fields_of(outcome, members),
+            **choice,
         )

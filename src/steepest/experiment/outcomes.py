@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,7 @@ class Comparison:
         """Return the runs of a strategy that have at least one record, by seed."""
         return tuple(run for run in self.runs_of(strategy, self.seeds) if run.entries)
 
-    @property
+    @cached_property
     def budgets(self) -> Floats:
         """Numbers of labels at each cycle of every complete run [B]; empty without one.
 

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from steepest.core.devices import choose_device
 from steepest.core.progress import Progress, SilentProgress
 from steepest.core.seeds import SampleId, derive
 from steepest.data import Images, ImageSet
 from steepest.data.alterations import take
+from steepest.data.identity import identify
 from steepest.data.sealed import Labels
-from steepest.data.streamed import Streamed
 from steepest.errors import InputError, NonFiniteError
 from steepest.experiment.config import Config
 from steepest.experiment.environment import describe_environment
@@ -52,6 +52,10 @@ class Setup:
         self.progress = progress or SilentProgress()
         check_budget(config, self.data)
         self._code = {CODE: code} if (code := code_of(config)) else {}
+
+    def identity(self) -> dict[str, Any]:
+        """Return what tells the data set from others."""
+        return identify(self.data)
 
     def environment(self) -> dict[str, Any]:
         """Return versions, hardware and digests of the user's code, for a record."""
@@ -93,7 +97,7 @@ class Setup:
             return {}
         ids, _ = pool.labelled()
         _, targets = self.labelled(pool)
-        rows = targets[:] if isinstance(targets, Streamed) else targets
+        rows = targets if isinstance(targets, Tensor) else targets[:]
         return dict(zip(ids, rows, strict=True))
 
     def labelled(self, pool: Pool) -> tuple[Images, Labels]:

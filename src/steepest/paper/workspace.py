@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +29,6 @@ from steepest.paper.finished_runs import FinishedRun, StoredRun, find_run, store
 from steepest.paper.level import Level
 from steepest.paper.need import NEEDS, Need
 from steepest.paper.scenes import scenes_in, write_scenes
-from steepest.paper.time_limit import TimeLimited
 from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import Samples
 from steepest.selecting.select import choose_from
@@ -39,8 +40,12 @@ _FORM = 1
 """Counts up when analyses begin to keep something else under the same keys."""
 
 
+class OutOfTime(SteepestError):  # noqa: N818 - no failure, but a reason to stop
+    """The time that was given is up; the same command goes on from here."""
+
+
 @dataclass
-class Workspace(TimeLimited):
+class Workspace:
     """Everything that artefacts share.
 
     Attributes:
@@ -74,6 +79,33 @@ class Workspace(TimeLimited):
         """Device to compute on."""
         told = {".".join(key): value for key, value in map(parse_setting, self.level.changes)}
         return choose_device(str(told.get("device", "auto")))
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time limit has passed."""
+        return self.deadline is not None and time.time() >= self.deadline
+
+    @contextmanager
+    def as_far_as_time_allows(self) -> Iterator[list[str]]:
+        """Do long work step by step; when the time is up, what is done so far is kept.
+
+        Yields:
+            A list that then holds a sentence about it, for ``Findings.missing``.
+        """
+        told: list[str] = []
+        try:
+            yield told
+        except OutOfTime as error:
+            told.append(str(error))
+
+    def check_time(self) -> None:
+        """Stop if the time that was given is up.
+
+        Raises:
+            OutOfTime: Then.
+        """
+        if self.out_of_time:
+            raise OutOfTime("the time is up: run the same command again to go on")
 
     def check(self) -> None:
         """Look at what was given, before anything is written.

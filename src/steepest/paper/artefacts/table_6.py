@@ -15,7 +15,7 @@ from steepest.paper.need import Need
 from steepest.paper.parts import Part, Row, TablePart, cell
 from steepest.paper.protocol import TABLE_METHODS
 from steepest.paper.publication import Published, row
-from steepest.paper.time_limit import OutOfTime
+from steepest.paper.workspace import OutOfTime
 from steepest.training import Checkpoint, evaluate, fit
 
 if TYPE_CHECKING:
