@@ -32,6 +32,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	! git grep -nE '(/wor[k]/|[.][.]/share[d]|/hom[e]/|/roo[t]/)' -- . ':!.ci'  # no place on one machine
 
 test: lint  ## ruff, mypy strict, and the tests with warnings as errors
 	$(BIN)/pytest -n 2 --dist worksteal

@@ -117,7 +117,7 @@ def score_pool(
         pool: Samples [N, ...], on any device.
         norm: Which norm.
         precision: How products are computed.
-        progress: Told of every batch.
+        progress: Updated after each batch.
     """
     device = next(model.parameters()).device
     norms = GradientNorms(model, "entropy", norm=norm, precision=precision)

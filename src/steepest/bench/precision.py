@@ -33,7 +33,7 @@ from steepest.gradnorm import Norm, Precision, reference_norms
 from steepest.strategies.algorithms.ranking import Values
 
 LARGEST_POOL = 25_000
-"""Samples that are scored unless told otherwise, where there are as many."""
+"""Samples that are scored by default, where there are as many."""
 
 _CHECKED = 32
 _NO_TF32 = "a CPU has no tf32: computed as fp32"

@@ -105,8 +105,8 @@ class Table:
 
     def text(self) -> str:
         """Return the table as plain text."""
-        told = zip(self.names, self.notes, strict=True)
-        notes = [f"  {name}: {note}" for name, note in told if note]
+        words = zip(self.names, self.notes, strict=True)
+        notes = [f"  {name}: {note}" for name, note in words if note]
         body = [text_table(self.header, self.rows)] if self.rows else []
         return "\n".join([self.conditions, *body, *notes])
 

@@ -39,7 +39,7 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
     "uncertain-gcn": {"epochs": 20},
     "vaal": {"iterations": 100},
 }
-"""Options that keep a training short, whose steps are all alike; they are told with the result."""
+"""Options that keep a training short, whose steps are all alike; stored with the result."""
 
 _SMALL_K: Mapping[str, int] = {"batchbald": 10}
 """Strategies that are meant for small batches."""
@@ -318,8 +318,8 @@ def _notes(found: dict[int, StrategyMeasurement]) -> str:
 
 
 def _note(m: StrategyMeasurement) -> str:
-    told = say_status(m.status, m.note)
-    return told if m.status in ("measured", "absent") else f"{m.pool:,}: {told}"
+    words = say_status(m.status, m.note)
+    return words if m.status in ("measured", "absent") else f"{m.pool:,}: {words}"
 
 
 def _cells(found: dict[int, StrategyMeasurement], pools: list[int]) -> list[str]:

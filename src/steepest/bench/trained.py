@@ -48,7 +48,7 @@ def train_and_draw(
         data: The data set.
         pool: How many unlabelled samples at most.
         device: Where to train.
-        progress: Told of every epoch.
+        progress: Updated after each epoch.
 
     Raises:
         InputError: If no sample would be left unlabelled.

@@ -189,8 +189,8 @@ class TrainingBench:
                 try:
                     again = self._timed(ready[name])
                 except Exception as error:  # noqa: BLE001 - one way's trouble is recorded
-                    told = f"a later round failed: {brief_with_kind(error)}"
-                    self._rows[place] = replace(self._rows[place], note=told)
+                    text = f"a later round failed: {brief_with_kind(error)}"
+                    self._rows[place] = replace(self._rows[place], note=text)
                     continue
                 if (again.images_per_second or 0) > (self._rows[place].images_per_second or 0):
                     self._rows[place] = again

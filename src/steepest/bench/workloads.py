@@ -22,8 +22,8 @@ class Workload:
         model: A name or a factory for ``steepest.models.build``.
         classes: The number of classes.
         shape: One sample's shape: channels first for images and volumes, [T] for tokens.
-        cpu_batch: Samples at a time on a CPU, unless told otherwise.
-        cuda_batch: Samples at a time on a GPU, unless told otherwise.
+        cpu_batch: Samples at a time on a CPU by default.
+        cuda_batch: Samples at a time on a GPU by default.
         vocabulary: The number of tokens where a sample is a text.
     """
 

@@ -58,12 +58,12 @@ class _Chain:
         found = _decode(line)
         if found is None:
             return False
-        entry, body, key, told = found
+        entry, body, key, stated = found
         link = _link(self.link, body)
         if key == _KEY:
-            whole = told == link
+            whole = stated == link
         else:
-            whole = not self.chained and told == f"{zlib.crc32(body):08x}"
+            whole = not self.chained and stated == f"{zlib.crc32(body):08x}"
         if whole:
             self.entries.append(entry)
             self.link, self.chained = link, key == _KEY
@@ -206,8 +206,8 @@ def _decode(line: bytes) -> tuple[Entry, bytes, str, object] | None:
         entry = parse_json(line)
         if not isinstance(entry, dict) or not entry or (key := next(reversed(entry))) not in _KEYS:
             return None
-        told = entry.pop(key)
-        return entry, _body(entry), key, told
+        stated = entry.pop(key)
+        return entry, _body(entry), key, stated
     except (ValueError, RecursionError):
         return None
 

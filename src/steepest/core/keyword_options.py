@@ -1,6 +1,6 @@
 """Options that a function takes by keyword, checked against its annotations before it is called.
 
-Models and data sets are built by functions: what one can be told is what it has keywords for.
+Models and data sets are built by functions, whose keyword arguments are their options.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def list_options(
 
     Args:
         function: The function.
-        given: Parameters that it is always told, and that are therefore no options.
+        given: Parameters that are always given, and are therefore no options.
     """
     found = inspect.signature(function).parameters
     return {

@@ -110,13 +110,13 @@ def version_of(headers: HTTPMessage) -> str:
 
 
 def length_of(headers: HTTPMessage) -> int | None:
-    """Return the length of a body, if it is told."""
-    told = headers.get("Content-Length", "").strip()
-    return int(told) if told.isascii() and told.isdecimal() else None
+    """Return the length of a body, if the headers state it."""
+    text = headers.get("Content-Length", "").strip()
+    return int(text) if text.isascii() and text.isdecimal() else None
 
 
 def range_of(headers: HTTPMessage) -> tuple[int, int | None] | None:
-    """Return where a partial body starts, and the whole file's length if it is told."""
+    """Return where a partial body starts, and the whole file's length if it is stated."""
     found = _RANGE.fullmatch(headers.get("Content-Range", "").strip())
     if found is None:
         return None
@@ -145,7 +145,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def make_opener(redirects: urllib.request.HTTPRedirectHandler) -> urllib.request.OpenerDirector:
-    """Return what opens web addresses alone, and follows redirects as told."""
+    """Return an opener for web addresses alone, which follows redirects if asked to."""
     # Put together by hand: the usual opener also reads file: and ftp: addresses.
     opener = urllib.request.OpenerDirector()
     for handler in (

@@ -81,7 +81,7 @@ def from_arrays(
 
     Raises:
         DataError: If the arrays do not fit together.
-        InputError: If the layout cannot be told, an image is not finite, or there is nothing to
+        InputError: If the layout is ambiguous, an image is not finite, or there is nothing to
             test on.
     """
     layout = find_layout(train_images, layout)
@@ -235,10 +235,10 @@ def find_layout(images: Array, layout: str) -> str:
     """Say where the channels of images are.
 
     ``"auto"`` takes the axis after N or the last one, whichever has 1 to 4 entries; where both or
-    neither have, it cannot be told. [N, H, W] is grey in any layout.
+    neither have, it is ambiguous. [N, H, W] is grey in any layout.
 
     Raises:
-        InputError: If it cannot be told.
+        InputError: If it is ambiguous.
         UnknownNameError: If there is no such layout.
     """
     if layout not in LAYOUTS:

@@ -93,7 +93,7 @@ class Quiet:
     """Ignores warnings from the first thread's entry to the last one's exit.
 
     Pillow does not say which file it warns of. Among what it warns of are photos of more than 89
-    megapixels, as telephones make them; twice as many are an error to it, which is told.
+    megapixels, as telephones make them; twice as many are an error to it, which is reported.
 
     Filters belong to the whole process: were each thread to save and restore them by itself, one
     might restore what another had set.

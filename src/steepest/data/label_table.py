@@ -228,8 +228,8 @@ def _of_table(path: Path, text: str, find: _Finder) -> Iterator[_Row]:
                 f"{path}, line {line}: has {counted(len(cells), 'cell')}, and the class is in "
                 f"column {label + 1}"
             )
-        told = cells[skip].lower() if skip is not None and skip < len(cells) else ""
-        yield _Row(f"line {line}", cells[name], _said(cells[label]), told not in _NOT_SKIPPED)
+        note = cells[skip].lower() if skip is not None and skip < len(cells) else ""
+        yield _Row(f"line {line}", cells[name], _said(cells[label]), note not in _NOT_SKIPPED)
 
 
 def _columns(

@@ -74,8 +74,8 @@ def load_own(name: str, root: Path | None, options: Mapping[str, Any]) -> ImageS
     Args:
         name: ``package.module:function``; modules of the current directory are found too. A class
             will do that makes an ``ImageSet``.
-        root: The folder of data sets, which it is told if it has a parameter ``root``.
-        options: What it is told in any case, as the types that its annotations ask for.
+        root: The folder of data sets, passed on if the function has a parameter ``root``.
+        options: Keyword arguments, converted to the types of its annotations.
 
     Raises:
         UnknownNameError: If it has no parameter for an option.
@@ -103,10 +103,10 @@ def _call(
 ) -> object:
     with current_directory_importable():
         try:
-            told = convert_options(f"data set {name!r}", function, options, (_ROOT,))
+            text = convert_options(f"data set {name!r}", function, options, (_ROOT,))
             takes_root = _ROOT in inspect.signature(function).parameters
-            return function(**({_ROOT: root} if takes_root else {}), **told)
+            return function(**({_ROOT: root} if takes_root else {}), **text)
         except SteepestError:
-            raise  # It is told in one line with its remedy, as of every data set.
+            raise  # It states its remedy in one line already.
         except Exception as error:
             raise InputError(f"data set {name!r} cannot be made: {in_one_line(error)}") from error

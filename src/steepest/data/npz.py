@@ -37,7 +37,7 @@ def npz(
     Args:
         root: The folder of data sets.
         path: The file; if it is not there, it is looked for under ``root``.
-        layout: ``"channels-first"``, ``"channels-last"``, or ``"auto"`` where it can be told.
+        layout: ``"channels-first"``, ``"channels-last"``, or ``"auto"`` to find out from the shape.
         augmentation: The name of the augmentation that suits the images in training.
         test_share: The share of samples to test on, whatever their class, where the file has no
             test images.

@@ -75,7 +75,7 @@ class SideBySide:
         Args:
             common: What ``fit`` takes for all of them, but ``progress``.
             trainings: What it takes for each: the model, on the CPU, and what else differs.
-            progress: Told of the epochs of all together.
+            progress: Updated after each epoch of any of them.
             peak_bytes: What one such training takes of a GPU's memory.
 
         Returns:
@@ -100,7 +100,7 @@ class SideBySide:
             shown: dict[str | tuple[str, type[Warning], int], int] = {}
             for training, trained in zip(trainings, done, strict=True):
                 _take_over(training["model"], trained, device)
-                for warning in trained.told:
+                for warning in trained.warned:
                     warnings.warn_explicit(*warning, registry=shown)  # Once for all processes.
         return _cost(done, spent, count)
 
@@ -129,13 +129,13 @@ class SideBySide:
                 busy[worker.line] = (worker, place)
             for line in wait(list(busy)):
                 worker, place = busy[line]
-                told = worker.take()
-                if isinstance(told, Trained):
-                    done[place] = told
+                message = worker.take()
+                if isinstance(message, Trained):
+                    done[place] = message
                     idle.append(worker)
                     del busy[line]
                 note = f"{len(done)} of {len(trainings)} trained"
-                step.advance(0 if isinstance(told, Trained) else told, note=note)
+                step.advance(0 if isinstance(message, Trained) else message, note=note)
         return [done[place] for place in sorted(done)]
 
 

@@ -64,7 +64,7 @@ def compare(
             among them.
         seeds: One run of each strategy per seed.
         out: The comparison's folder.
-        progress: Told of finished cycles.
+        progress: Updated after each cycle.
         jobs: Runs side by side; None picks a number for the machine.
         member_jobs: Members of a committee that a run trains side by side; None stands for as
             many as a GPU has room for, and for one on a CPU or beside other runs.
@@ -106,7 +106,7 @@ def run_missing(
 
     Args:
         comparisons: All are checked before the first file is written; several may share a folder.
-        progress: Told of finished cycles.
+        progress: Updated after each cycle.
         jobs: Runs side by side; None picks a number for the machine.
         member_jobs: As for ``compare``.
         deadline: As for ``compare``, for all of them together.
@@ -303,8 +303,8 @@ def _work(
         _run_alone(run, deadline)
         report.unlink(missing_ok=True)
     except SteepestError as error:
-        told = str(error)
-        return told if told.startswith(str(folder)) else f"{folder}: {told}"
+        text = str(error)
+        return text if text.startswith(str(folder)) else f"{folder}: {text}"
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it may be of anyone's code
         with suppress(OSError):  # A disk that is full may be what went wrong.
             report.parent.mkdir(parents=True, exist_ok=True)

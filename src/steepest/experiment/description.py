@@ -139,8 +139,8 @@ def _is_foreign(path: Path) -> bool:
 def _with_call(known: Mapping[str, Any], command: str, config: Config) -> dict[str, Any]:
     """Return what a folder says of its calls, with one more."""
     now = {"command": command, "versions": describe_environment(choose_device(config.device))}
-    told = {key: known.get(key) for key in now}
-    first = told if any(told.values()) else now
+    described = {key: known.get(key) for key in now}
+    first = described if any(described.values()) else now
     calls = list(known.get("calls") or [first])  # Older versions kept one call alone.
     if now not in calls:  # A call that was cut short is repeated as it is.
         calls.append(now)
@@ -180,7 +180,9 @@ def _read(path: Path) -> dict[str, Any]:
             "config": dict(found["config"]),
             "strategies": [str(label) for label in found["strategies"]],
             "seeds": [int(seed) for seed in found["seeds"]],
-            "variants": {key: dict(told) for key, told in (found.get("variants") or {}).items()},
+            "variants": {
+                key: dict(described) for key, described in (found.get("variants") or {}).items()
+            },
         }
         calls = {key: found[key] for key in ("command", "versions") if key in found}
         if "calls" in found:

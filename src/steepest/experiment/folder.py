@@ -120,8 +120,8 @@ class RunFolder:
         except InputError as error:
             raise JournalError(f"{error}; {remedy}") from error
         record = self.records[cycle]
-        told = record.model if member == 0 else record.company.get(str(member))
-        if told and self._tells(record) and fingerprint(model) != told:
+        recorded = record.model if member == 0 else record.company.get(str(member))
+        if recorded and self._tells(record) and fingerprint(model) != recorded:
             raise JournalError(
                 f"{path} does not hold the weights that cycle {cycle} ended with; {remedy}"
             )

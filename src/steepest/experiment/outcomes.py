@@ -48,7 +48,7 @@ def measured_as(task: str, metrics: Mapping[str, Any]) -> str:
     """Return the registered task that records are measured as.
 
     A task of the user's own code has the headline of the one that it varies. Which one that is can
-    be told from what is on record, without running the code that a folder names.
+    be read from the records, without running the code that a folder names.
 
     Args:
         task: A task's name.
@@ -67,8 +67,8 @@ def per_class_metric(task: str) -> str:
 def _told(label: str, variant: Mapping[str, Any]) -> str:
     name = variant.get("name", label)
     options = ", ".join(f"{key} {value}" for key, value in (variant.get("options") or {}).items())
-    told = label if name == label else f"{label} = {name}"
-    return f"{told} ({options})" if options else told
+    text = label if name == label else f"{label} = {name}"
+    return f"{text} ({options})" if options else text
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ def changed_modules(folder: Path, config: Config) -> list[str]:
     """Return the modules that are not what they were when a run's last record was made."""
     now = code_of(config)
     entries = read_journal(folder / "records.jsonl")[0] if now else []
-    told: Any = (entries[-1].get("environment") if entries else None) or {}
-    then = told.get(CODE) if isinstance(told, Mapping) else None
+    recorded_code: Any = (entries[-1].get("environment") if entries else None) or {}
+    then = recorded_code.get(CODE) if isinstance(recorded_code, Mapping) else None
     known = then if isinstance(then, Mapping) else {}
     return [module for module, mark in now.items() if known.get(module, mark) != mark]
 

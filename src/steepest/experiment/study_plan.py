@@ -181,7 +181,7 @@ def _read_group(table: Mapping[str, Any], number: int, path: Path) -> Group:
 
 
 def _source(config: str, path: Path) -> str | Path:
-    """Return the name of a preset, or a file that is told from where the plan is."""
+    """Return the name of a preset, or a file relative to the plan."""
     file = path.parent / config
     is_file = config not in presets() and (file.suffix == ".toml" or file.exists())
     return file if is_file else config
@@ -190,8 +190,8 @@ def _source(config: str, path: Path) -> str | Path:
 def _read_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not chosen or len(set(chosen)) < len(chosen) or min(chosen) < 0:
-        told = seeds if isinstance(seeds, int) else list(seeds)
+        words = seeds if isinstance(seeds, int) else list(seeds)
         raise ConfigError(
-            f"seeds = {told}: give a number of seeds, or a list of distinct ones, none negative"
+            f"seeds = {words}: give a number of seeds, or a list of distinct ones, none negative"
         )
     return chosen

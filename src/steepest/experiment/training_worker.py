@@ -36,13 +36,13 @@ class Trained:
         state: The trained weights, by name.
         result: How it went.
         spent: What the process measured.
-        told: Its warnings, as ``warnings.warn_explicit`` takes them.
+        warned: Its warnings, as ``warnings.warn_explicit`` takes them.
     """
 
     state: Mapping[str, Any]
     result: FitResult
     spent: Measurement
-    told: tuple[tuple[str, type[Warning], str, int], ...]
+    warned: tuple[tuple[str, type[Warning], str, int], ...]
 
 
 class TrainingWorker:
@@ -111,7 +111,7 @@ class TrainingWorker:
 
 
 class _Telling:
-    """Progress that is told to whoever started this process."""
+    """Progress that is sent to the process that started this one."""
 
     def __init__(self, line: Connection) -> None:
         self._line = line
@@ -142,7 +142,7 @@ def _train(common: bytes, own: bytes, progress: _Telling) -> Trained | Exception
         arguments: dict[str, Any] = {**shared, **pickle.loads(own)}  # noqa: S301 - as above
         take_over_rounding(settings)
         with (
-            warnings.catch_warnings(record=True) as told,
+            warnings.catch_warnings(record=True) as warned,
             measured(arguments["device"]) as spent,
         ):
             result = fit(**arguments, progress=progress)
@@ -150,7 +150,7 @@ def _train(common: bytes, own: bytes, progress: _Telling) -> Trained | Exception
             name: value.detach().cpu() if isinstance(value, Tensor) else value
             for name, value in arguments["model"].state_dict().items()
         }
-        shown = tuple((str(w.message), w.category, w.filename, w.lineno) for w in told)
+        shown = tuple((str(w.message), w.category, w.filename, w.lineno) for w in warned)
         return Trained(state, result, spent, shown)
     except Exception as error:  # noqa: BLE001 - whatever a model of the user's own raises
         full = SteepestError(f"the memory is too small for trainings side by side: {_AGAIN}")

@@ -26,7 +26,7 @@ from steepest.modules.batches import Inputs
 from steepest.tasks.base import Losses
 
 _HEURISTIC = 0.1
-"""Damping unless told otherwise, as a share of a layer's mean eigenvalue."""
+"""Damping by default, as a share of a layer's mean eigenvalue."""
 Uses = dict[Block, list[tuple[Tensor, Tensor]]]
 """Inputs [G, N, T, I] and gradients [G, N, T, O] of each use of each layer."""
 

@@ -26,7 +26,7 @@ from steepest.modules.preserve import attributes_restored, evaluating
 T = TypeVar("T")
 
 BATCH_SIZE = 256
-"""Samples in flight unless told otherwise; fewer where memory runs out."""
+"""Samples in flight by default; fewer where memory runs out."""
 
 
 @contextmanager

@@ -21,7 +21,7 @@ class Solution:
         curvature: Which matrix C is.
         damping: λ, what was added to the diagonal of C.
         effective_damping: λ and the weight decay together.
-        iterations: Products with the whole matrix or, where told so in the note, with parts of it.
+        iterations: Products with the whole matrix or with parts of it, as the note says.
         residuals: ‖v − (C + λI) s‖ / ‖v‖ on the way, where the solver knows it.
         residual: The same of the result, measured anew; None where the matrix is not at hand.
         converged: Whether the residual came below what was asked for; for closed forms True.

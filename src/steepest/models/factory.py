@@ -26,20 +26,20 @@ def call_factory(
     Args:
         name: ``package.module:factory``; modules of the current directory are found too.
         arguments: What it may want to know.
-        options: What it is told in any case.
+        options: Its keyword arguments.
 
     Raises:
         UnknownNameError: If it has no parameter for an option.
         InputError: If it cannot be imported or called, or does not return a module.
     """
-    told = dict(options or {})
+    given = dict(options or {})
     factory = _import_factory(name)
     with current_directory_importable():
         try:
-            check_names(f"model {name!r}", factory, told, GIVEN)
+            check_names(f"model {name!r}", factory, given, GIVEN)
             known = inspect.signature(factory).parameters
             offered = {key: arguments[key] for key in arguments if key in known}
-            model = factory(**offered, **told)
+            model = factory(**offered, **given)
         except UnknownNameError:
             raise
         except Exception as error:
@@ -56,7 +56,7 @@ def check_factory(name: str, options: Mapping[str, Any]) -> None:
 
     Args:
         name: ``package.module:factory``.
-        options: What it will be told.
+        options: Its keyword arguments.
 
     Raises:
         UnknownNameError: If it has no parameter for an option.

@@ -54,8 +54,8 @@ def entropy(logits: Tensor) -> Tensor:
     """
     log_p = F.log_softmax(logits.double(), dim=1)
     # A class that a mask rules out has no share, where 0 · log 0 would be NaN.
-    told = log_p.masked_fill(log_p.isneginf(), 0.0)
-    return _mean_over_positions(-(log_p.exp() * told).sum(1))
+    text = log_p.masked_fill(log_p.isneginf(), 0.0)
+    return _mean_over_positions(-(log_p.exp() * text).sum(1))
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:

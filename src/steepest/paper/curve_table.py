@@ -28,8 +28,8 @@ def curve_table(
         n = max(counts, default=0)
         seeds = sorted({s for r in own.values() for s in r["seeds"]})
         listed = f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
-        told = f"ours, n = {n} ({listed})" if n else "ours: not there"
-        lines.append((method, told, *(_ours(own.get(p), decimals) for p in places)))
+        text = f"ours, n = {n} ({listed})" if n else "ours: not there"
+        lines.append((method, text, *(_ours(own.get(p), decimals) for p in places)))
         if any(r["paper"] is not None for r in own.values()):
             lines.append(("", "published", *(_paper(own.get(p), decimals) for p in places)))
         if any(r["difference"] is not None for r in own.values()):

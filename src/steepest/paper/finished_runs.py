@@ -109,15 +109,15 @@ class StoredRun:
         if self.done < wanted.loop.cycles or name != wanted.strategy.name:
             return None
         found, asked = self._flat, _told(json.loads(json.dumps(wanted.to_table())))
-        told = []
+        departures = []
         for key in sorted(found.keys() | asked.keys()):
             here, there = asked.get(key), found.get(key)
             if here == there:
                 continue
             if key not in (*GOING_ON, *FASTER) and not _same_file(key, here, there):
                 return None
-            told.append(f"{key} {_said(there)} instead of {_said(here)}")
-        return tuple(told)
+            departures.append(f"{key} {_said(there)} instead of {_said(here)}")
+        return tuple(departures)
 
 
 def stored_runs(folders: Sequence[Path]) -> list[StoredRun]:

@@ -146,18 +146,18 @@ def _verdict(made: Made, level: Level) -> str:
     if not ours:
         return "Nothing has been measured yet; what is published stands here alone."
     seeds = sorted({seed for row in ours for seed in row.get("seeds", ())})
-    told = f"{len(ours)} numbers measured, n = {len(seeds)} at most"
+    text = f"{len(ours)} numbers measured, n = {len(seeds)} at most"
     apart = [abs(row["difference"]) for row in ours if row.get("difference") is not None]
     if not apart or not level.comparable:
-        return f"{told}."
+        return f"{text}."
     middle = sorted(apart)[len(apart) // 2]
-    return f"{told}; {len(apart)} have a published one, median distance {middle:.2f}."
+    return f"{text}; {len(apart)} have a published one, median distance {middle:.2f}."
 
 
 def _trial(level: Level, runs: Sequence[FinishedRun]) -> str:
     stands = {run.setting: level.settings[level.resolve(run.setting)].stand_in for run in runs}
-    told = "; ".join(f"{stand} instead of {data}" for data, stand in stands.items() if stand)
-    also = f" Learnt from: {told}." if told else ""
+    text = "; ".join(f"{stand} instead of {data}" for data, stand in stands.items() if stand)
+    also = f" Learnt from: {text}." if text else ""
     return f"A trial of the path on other data: nothing here is a result.{also}"
 
 

@@ -72,7 +72,7 @@ def page_of(out: Path, made: Made) -> Path:
 
 
 def compute(one: Artefact, work: Workspace) -> Made:
-    """Compute an artefact; what keeps it from being made is told on its page."""
+    """Compute an artefact; if it cannot be made, its page says why."""
     work.used.clear()
     try:
         findings = one.compute(work, published(one.name))
@@ -95,11 +95,11 @@ def tell_departures(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
     """
     level = work.level
     strategies = list(dict.fromkeys(run.strategy for run in work.used.values()))
-    told = {need.setting: level.changes_of(need.setting) for need in needs}
+    changes = {need.setting: level.changes_of(need.setting) for need in needs}
     for name in strategies:
         options = level.own_options.get(name, {}).items()
-        told[name] = tuple(f"{option}={json.dumps(value)}" for option, value in options)
-    found = [f"{name} was run with {', '.join(s)}, by --set." for name, s in told.items() if s]
+        changes[name] = tuple(f"{option}={json.dumps(value)}" for option, value in options)
+    found = [f"{name} was run with {', '.join(s)}, by --set." for name, s in changes.items() if s]
     mended = [
         f"{name} was run with mended losses, under which its codes do not collapse; "
         f"--set {name}:published=true runs those of the published code."
@@ -111,11 +111,11 @@ def tell_departures(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
 
 def tell_missing(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
     """Return a sentence for each thing that is not there, with what to do about it."""
-    told: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for need in needs:
         if not need.only_if_found:
-            told.update(dict.fromkeys((*_absent(work, need), *_left_out(work, need))))
-    return tuple(told)
+            sentences.update(dict.fromkeys((*_absent(work, need), *_left_out(work, need))))
+    return tuple(sentences)
 
 
 def _left_out(work: Workspace, need: Need) -> Iterable[str]:

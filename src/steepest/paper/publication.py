@@ -77,7 +77,7 @@ class Published:
         return None
 
 
-def published_table(told: Published) -> TablePart:
+def published_table(text: Published) -> TablePart:
     """Return everything that is published of an artefact, for when there is nothing else."""
     rows = tuple(
         (
@@ -86,7 +86,7 @@ def published_table(told: Published) -> TablePart:
             f"{value:g}",
             series.source,
         )
-        for series in told.series
+        for series in text.series
         for place, value in zip(series.at, series.values, strict=True)
     )
     return TablePart("What is published", ("of", "at", "number", "source"), rows)

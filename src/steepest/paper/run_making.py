@@ -175,7 +175,7 @@ def _fitting(work: Workspace, group: str, runs: Sequence[Wanted]) -> list[Wanted
             Experiment(_trial(run.config), run.folder, data=data)
         except SteepestError as error:
             refused[run.strategy] = f"{group}: {run.strategy} cannot be run here ({error})"
-    work.problems.update({(group, name): told for name, told in refused.items()})
+    work.problems.update({(group, name): text for name, text in refused.items()})
     return [run for run in runs if run.strategy not in refused]
 
 

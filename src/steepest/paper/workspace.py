@@ -52,7 +52,7 @@ class Workspace:
         level: How large everything is.
         out: Where results go; runs are made in its folder ``runs``.
         sources: Folders in which complete runs are looked for.
-        progress: Told of long work.
+        progress: Updated during long work.
         deadline: In the seconds of ``time.time()``; nothing long is begun later.
         only: The only strategies that are looked at; none named means all.
         problems: Why a run could not be made, by experiment and strategy.
@@ -77,8 +77,8 @@ class Workspace:
     @property
     def device(self) -> torch.device:
         """Device to compute on."""
-        told = {".".join(key): value for key, value in map(parse_setting, self.level.changes)}
-        return choose_device(str(told.get("device", "auto")))
+        words = {".".join(key): value for key, value in map(parse_setting, self.level.changes)}
+        return choose_device(str(words.get("device", "auto")))
 
     @property
     def out_of_time(self) -> bool:
@@ -92,11 +92,11 @@ class Workspace:
         Yields:
             A list that then holds a sentence about it, for ``Findings.missing``.
         """
-        told: list[str] = []
+        words: list[str] = []
         try:
-            yield told
+            yield words
         except OutOfTime as error:
-            told.append(str(error))
+            words.append(str(error))
 
     def check_time(self) -> None:
         """Stop if the time that was given is up.

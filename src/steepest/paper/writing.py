@@ -79,8 +79,8 @@ def _entry(file: Path, level: Level) -> Entry | None:
 def _parts(made: Made) -> tuple[Part, ...]:
     """Return tables and figures; without any number of ours, what is published."""
     if not made.findings.rows:
-        told = published(made.artefact.name)
-        return (published_table(told),) if told.series else ()
+        words = published(made.artefact.name)
+        return (published_table(words),) if words.series else ()
     shown = made.artefact.show(made.findings)
     return tuple(part for part in shown if isinstance(part, TablePart) or part.panels)
 
@@ -119,8 +119,8 @@ def _markdown(made: Made, level: Level, parts: Sequence[Part]) -> str:
     trial = [] if level.comparable else ["A trial on other data: nothing here is a result.\n"]
     title = f"## {made.artefact.paper}: {made.artefact.title}\n"
     tables = [markdown_table(part) for part in parts if isinstance(part, TablePart)]
-    told = [f"- {sentence}" for sentence in (*made.findings.notes, *made.findings.missing)]
-    return "\n".join([*trial, title, *tables, *told]) + "\n"
+    words = [f"- {sentence}" for sentence in (*made.findings.notes, *made.findings.missing)]
+    return "\n".join([*trial, title, *tables, *words]) + "\n"
 
 
 def _json(made: Made, level: Level, command: str) -> str:

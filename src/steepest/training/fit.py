@@ -74,7 +74,7 @@ def fit(
         augmentation: The data set's own, used where the recipe says ``auto``.
         seed: Decides order, augmentation and dropout.
         device: Where to compute; images in memory are moved there once.
-        progress: Told of every epoch.
+        progress: Updated after each epoch.
         checkpoint: Where the state is kept at the end of an epoch, and found again.
         extra: What is trained along with the model, in place too.
 

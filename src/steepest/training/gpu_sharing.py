@@ -62,7 +62,7 @@ def _count_gpus_anew() -> None:
 
 
 def _tell(control: str, *arguments: str, words: str = "") -> bool:
-    """Return whether the service did what it was told."""
+    """Return whether the command to the service succeeded."""
     try:
         done = subprocess.run(  # noqa: S603 - found on the path under its own name
             [control, *arguments],

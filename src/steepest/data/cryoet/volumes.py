@@ -122,8 +122,8 @@ def _simulate_all(
 def _fingerprint(simulator: Simulator, classes: Tensor) -> str:
     """Return a text that is the same for equal volumes alone."""
     # A device rounds in its own way, so its volumes are not quite those of another.
-    told = f"{_RELEASE} {simulator.fingerprint()} {simulator.device.type} {classes.tolist()}"
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    words = f"{_RELEASE} {simulator.fingerprint()} {simulator.device.type} {classes.tolist()}"
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def open_or_make(path: Path, shape: Sequence[int], parts: Iterable[Tensor]) -> Tensor:

@@ -274,7 +274,7 @@ class PartFile:
     Attributes:
         path: The part.
         validator: The server's ETag or date of this version; empty if it gives none.
-        total_bytes: The size of the whole file, if the server told.
+        total_bytes: The size of the whole file, if the server states it.
         pieced: Whether the bytes came in more than one answer.
     """
 

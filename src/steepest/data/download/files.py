@@ -126,9 +126,9 @@ def count_megabytes(
         total_bytes: How much there is; None if nobody knows.
         done_bytes: How much was done before.
     """
-    told = f"{description} (MB)" if total_bytes is not None else f"{description} (MB, no end told)"
+    text = f"{description} (MB)" if total_bytes is not None else f"{description} (MB, no end told)"
     total = -(-(total_bytes or 0) // _MEGABYTE)
-    with progress.task(told, total) as step:
+    with progress.task(text, total) as step:
         step.advance(done_bytes // _MEGABYTE)
         done = done_bytes
 

@@ -70,32 +70,32 @@ def classes_section(
         for k in range(count)
     ]
     counts = ", ".join(f"{name}: n = {len(last[name])}" for name in columns)
-    told = capitalise(class_words_of(metric))
-    caption = f"{told} by class at the last cycle, mean over seeds ({counts})"
+    text = capitalise(class_words_of(metric))
+    caption = f"{text} by class at the last cycle, mean over seeds ({counts})"
     return section("classes", "Results by class", table(caption, ("class", *columns), rows))
 
 
 def regime_section(comparison: Comparison) -> Safe | None:
     """Return entropy ratio and rank correlation by cycle, None if they were not recorded."""
-    told = {name: _by_cycle(comparison.begun_runs(name)) for name in comparison.strategies}
-    told = {name: cycles for name, cycles in told.items() if cycles}
-    if not told:
+    text = {name: _by_cycle(comparison.begun_runs(name)) for name in comparison.strategies}
+    text = {name: cycles for name, cycles in text.items() if cycles}
+    if not text:
         return None
     labelled = {
-        cycle: count for cycles in told.values() for cycle, (count, _, _, _) in cycles.items()
+        cycle: count for cycles in text.values() for cycle, (count, _, _, _) in cycles.items()
     }
     header = ["cycle", "labels"]
-    for name in told:
+    for name in text:
         header += [f"{name}: entropy ratio", f"{name}: rank correlation"]
     rows = [
         (
             cycle,
             labelled[cycle],
-            *(c for cycles in told.values() for c in _regime_cells(cycles.get(cycle))),
+            *(c for cycles in text.values() for c in _regime_cells(cycles.get(cycle))),
         )
         for cycle in sorted(labelled)
     ]
-    n = numbers.span(seen for cycles in told.values() for (_, seen, _, _) in cycles.values())
+    n = numbers.span(seen for cycles in text.values() for (_, seen, _, _) in cycles.values())
     caption = f"Mean over seeds, n = {n}; ▼ marks a rank correlation of {INVERTED} or less"
     return section(
         "regime", "Regime of the scores", paragraph(_REGIME), table(caption, header, rows)
@@ -112,10 +112,10 @@ def _last_entries(
 
 def _by_class(entries: list[dict[str, Any]], metric: str) -> list[float | None]:
     """Average per class over the runs that tested it; None for a class without a test sample."""
-    told = [entry["metrics"].get(metric) for entry in entries]
-    told = [values if isinstance(values, list) else [] for values in told]
-    count = max((len(values) for values in told), default=0)
-    return [_mean(values[k] for values in told if k < len(values)) for k in range(count)]
+    text = [entry["metrics"].get(metric) for entry in entries]
+    text = [values if isinstance(values, list) else [] for values in text]
+    count = max((len(values) for values in text), default=0)
+    return [_mean(values[k] for values in text if k < len(values)) for k in range(count)]
 
 
 def _by_cycle(
@@ -139,11 +139,11 @@ def _by_cycle(
 
 
 def _regime_cells(
-    told: tuple[int, int, float | None, float | None] | None,
+    text: tuple[int, int, float | None, float | None] | None,
 ) -> tuple[object, object]:
-    if told is None:
+    if text is None:
         return numbers.DASH, numbers.DASH
-    _, _, ratio, correlation = told
+    _, _, ratio, correlation = text
     mark = " ▼" if correlation is not None and correlation <= INVERTED else ""
     return numbers.share(ratio), numbers.signed(correlation) + mark
 

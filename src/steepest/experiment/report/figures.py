@@ -22,7 +22,7 @@ GRID = "#d5d9df"
 PAPER = "#ffffff"
 BLUE = "#0072b2"
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; without yellow, which is too
+# Okabe and Ito's colours, which colour-blind readers can distinguish; without yellow, which is too
 # pale on white. Lengths without a common factor keep colour, marker and dash from repeating
 # together.
 _COLOURS = (BLUE, "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -100,8 +100,8 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         # A leading underscore would hide the entry.
-        told = {e.strategy: f"{e.strategy} (n = {e.n})" for e in summary.strategies}
-        shown = [told.get(name, name) if summary.ragged else name for name in handles]
+        sentence = {e.strategy: f"{e.strategy} (n = {e.n})" for e in summary.strategies}
+        shown = [sentence.get(name, name) if summary.ragged else name for name in handles]
         labels = [f" {name}" if name.startswith("_") else name for name in shown]
         legend = figure.legend(
             list(handles.values()),
@@ -257,8 +257,8 @@ def draw_gains(comparison: Comparison, summary: Summary) -> Figure:
             by_seed = _differences(entries[gain.strategy], entries[gain.baseline])
             shown = gain.test.n >= seeds_of_a_band(summary)
             _draw_row(axes, row, gain, by_seed, styles[gain.strategy], interval=shown)
-        told = [f"{gain.strategy} (n = {gain.test.n})" for gain in gains]
-        axes.set_yticks(range(len(gains)), labels=told)
+        sentence = [f"{gain.strategy} (n = {gain.test.n})" for gain in gains]
+        axes.set_yticks(range(len(gains)), labels=sentence)
         take_literally(axes.get_yticklabels())
         axes.set_ylim(len(gains) - 0.5, -0.5)
         words = words_of(summary.metric)

@@ -122,7 +122,7 @@ def gallery(comparison: Comparison, pictures: Pictures) -> Safe:
     """Return the section with the samples of each strategy's first seed."""
     runs = [comparison.begun_runs(name)[:1] for name in comparison.strategies]
     parts = [_strategy(run[0], pictures) for run in runs if run]
-    told = (
+    text = (
         "The samples each strategy wanted most and least in each cycle, with id and score. "
         "Scores of different strategies have different scales."
     )
@@ -132,7 +132,7 @@ def gallery(comparison: Comparison, pictures: Pictures) -> Safe:
         missing = paragraph(
             f"{told_first}: the pictures need the data ({pictures.problem}).", "note"
         )
-    return section("gallery", "Most and least wanted samples", paragraph(told), missing, *parts)
+    return section("gallery", "Most and least wanted samples", paragraph(text), missing, *parts)
 
 
 def _strategy(run: Run, pictures: Pictures) -> Safe:

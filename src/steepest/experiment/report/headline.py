@@ -26,8 +26,8 @@ def headline(summary: Summary) -> tuple[str, ...]:
         return (_alone(summary.strategies[0], words), nothing)
     contrasts = [c for c in summary.contrasts if c.measure == "aubc"]
     if not contrasts:
-        told = f"no seed is complete for {summary.baseline} and for another strategy"
-        return (f"No comparison yet: {told}.",)
+        phrase = f"no seed is complete for {summary.baseline} and for another strategy"
+        return (f"No comparison yet: {phrase}.",)
     # One seed can be lucky: it leads only where no strategy has more.
     tried = [c for c in contrasts if c.test.n > 1] or contrasts
     best = max(tried, key=lambda contrast: contrast.test.mean_difference)
@@ -134,9 +134,9 @@ def _reach(best: StrategySummary, baseline: str, words: MetricWords) -> str:
 def _area(best: Contrast, tried: int, others: int, words: MetricWords, *, same_seeds: bool) -> str:
     baseline, gap = best.baseline, _gap(best)
     if tried == 1:
-        told = f"{best.strategy}'s {words.short}, averaged over the curve (AUBC), is {gap}."
+        phrase = f"{best.strategy}'s {words.short}, averaged over the curve (AUBC), is {gap}."
         alone = f" No other strategy has two complete seeds in common with {baseline}."
-        return told if others == 1 else told + alone
+        return phrase if others == 1 else phrase + alone
     averaged = f"{words.short} averaged over the curve (AUBC)"
     field = f"Of the {tried} strategies compared with {baseline}"
     if same_seeds:
@@ -151,8 +151,8 @@ def _gap(contrast: Contrast) -> str:
     if abs(difference) <= _ROUNDING:
         return f"the same as {contrast.baseline}'s"
     size = f"{abs(difference):.3f}"
-    told = "less than 0.001" if float(size) == 0 else size
-    return f"{told} {'above' if difference > 0 else 'below'} {contrast.baseline}'s"
+    phrase = "less than 0.001" if float(size) == 0 else size
+    return f"{phrase} {'above' if difference > 0 else 'below'} {contrast.baseline}'s"
 
 
 def _ties(best: Contrast, tried: Sequence[Contrast]) -> list[str]:
@@ -168,10 +168,10 @@ def _verdict(contrast: Contrast) -> str:
         return f"No seed differs at all (n = {n})."
     if p is None:
         return f"No t-test of that difference is possible: {contrast.test.note}."
-    told = f"paired t-test after Holm's correction: p {_equals(p)}, n = {n}"
+    phrase = f"paired t-test after Holm's correction: p {_equals(p)}, n = {n}"
     if p > LEVEL:
-        return f"That is not significant at 5 % ({told}): it may be chance."
-    return f"That is significant at 5 % ({told})."
+        return f"That is not significant at 5 % ({phrase}): it may be chance."
+    return f"That is significant at 5 % ({phrase})."
 
 
 def _is_loss(contrast: Contrast) -> bool:

@@ -107,9 +107,9 @@ def _budget(comparison: Comparison) -> str:
 def _made_with(comparison: Comparison, keys: Sequence[str]) -> str:
     """Return what the records were made with, and whether that is not one thing for all."""
     found = recorded(comparison, keys)
-    told = ", ".join(f"{key} {' / '.join(map(str, values))}" for key, values in found.items())
+    words = ", ".join(f"{key} {' / '.join(map(str, values))}" for key, values in found.items())
     mixed = any(len(values) > 1 for values in found.values())
-    return f"{told} (not the same in all records)" if mixed else told
+    return f"{words} (not the same in all records)" if mixed else words
 
 
 def _footer(comparison: Comparison) -> str:

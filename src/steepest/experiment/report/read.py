@@ -71,8 +71,8 @@ def _read_many(store: Store) -> Comparison:
         versions=_table(head.get("versions")),
         variants={
             label: {**table, "options": _table(table.get("options"))}
-            for label, told in _table(head.get("variants")).items()
-            for table in (_table(told),)
+            for label, variant in _table(head.get("variants")).items()
+            for table in (_table(variant),)
         },
         task=measured_as(task, _first_metrics(runs.values())),
         data=_data_of(store, (folder + "data.json" for folder in folders.values())),
@@ -115,8 +115,8 @@ def _first_metrics(runs: Iterable[Run]) -> Mapping[str, Any]:
 def _commands(head: Mapping[str, Any]) -> tuple[str, ...]:
     """Return every command of a description once; older versions kept the first alone."""
     calls = head.get("calls")
-    told = [_table(call).get("command") for call in calls] if isinstance(calls, list) else []
-    return tuple(dict.fromkeys(str(said) for said in (head.get("command"), *told) if said))
+    commands = [_table(call).get("command") for call in calls] if isinstance(calls, list) else []
+    return tuple(dict.fromkeys(str(said) for said in (head.get("command"), *commands) if said))
 
 
 def _read_records(store: Store, name: str, task: str) -> tuple[Entry, ...]:

@@ -48,7 +48,7 @@ def results_section(summary: Summary) -> Safe:
         words.measure("aubc"): [numbers.spread(entry.aubc) for entry in summary.strategies],
         words.measure("final_value"): [numbers.spread(e.final_value) for e in summary.strategies],
     }
-    told = (
+    text = (
         f"AUBC is the area under the curve of {words.short} over labels, divided by the range of "
         "labels: the mean height of the curve."
     )
@@ -56,7 +56,7 @@ def results_section(summary: Summary) -> Safe:
         columns[f"labels saved (against {summary.baseline})"] = [
             numbers.saved(entry.labels_saved) for entry in summary.strategies
         ]
-        told += (
+        text += (
             f" Labels saved: those that {summary.baseline} itself needs to reach its final "
             f"{words.short} for the first time, less those that the strategy needs to reach "
             f"{summary.baseline}'s final {words.short} with the same seed; a mean where all seeds "
@@ -71,13 +71,13 @@ def results_section(summary: Summary) -> Safe:
         columns["auxiliary training, s per run"] = [
             numbers.seconds(entry.auxiliary_seconds) for entry in summary.strategies
         ]
-        told += " Auxiliary training: of other things than the model, for the strategy's sake."
+        text += " Auxiliary training: of other things than the model, for the strategy's sake."
     columns |= {
         "training, s per run": [numbers.seconds(e.training_seconds) for e in summary.strategies],
         "peak memory of scoring": [numbers.size(e.scoring_peak_bytes) for e in summary.strategies],
     }
     if summary.ragged:
-        told += (
+        text += (
             f" A strategy's numbers are of the n seeds complete for it and for {summary.baseline}, "
             "so means of two strategies may be of different seeds: compare them by the paired "
             "differences below."
@@ -86,7 +86,7 @@ def results_section(summary: Summary) -> Safe:
     deviation = ", ± standard deviation over seeds" if max(summary.counts) > 1 else ""
     caption = f"Means{deviation}, n = {numbers.seeds(*summary.counts)}"
     shown = table(caption, ("strategy", *columns), zip(names, *columns.values(), strict=True))
-    return section("results", "Results", shown, paragraph(told, "note"))
+    return section("results", "Results", shown, paragraph(text, "note"))
 
 
 def tests_section(summary: Summary, gains_svg: bytes | None) -> Safe | None:
@@ -107,7 +107,7 @@ def tests_section(summary: Summary, gains_svg: bytes | None) -> Safe | None:
         "p, Wilcoxon",
         "p, Wilcoxon (Holm)",
     )
-    told = (
+    text = (
         f"Each strategy is held against {summary.baseline} seed by seed: the same initial labels, "
         "the same initial weights. Holm's correction is for the number of strategies within "
         "one measure; a difference counts as significant at 5 % where the corrected p is at "
@@ -117,7 +117,7 @@ def tests_section(summary: Summary, gains_svg: bytes | None) -> Safe | None:
     return section(
         "tests",
         "Is the difference more than chance?",
-        paragraph(told),
+        paragraph(text),
         _gains_figure(summary, gains_svg),
         table(caption, header, (_contrast_row(c, words, tell_n=differ) for c in summary.contrasts)),
         *(paragraph(note, "note") for note in _test_notes(summary)),
@@ -128,7 +128,7 @@ def penalty_section(penalty: Penalty | None) -> Safe | None:
     """Return the penalty matrix with its orientation, None where there is none."""
     if penalty is None:
         return None
-    told = (
+    text = (
         f"Each cell is the share of the {counted(penalty.budgets, 'budget')} after the first at "
         "which the strategy of the row is significantly better than the strategy of the column "
         f"(paired t-test, p < {penalty.alpha:g}, uncorrected): a row's mean is how often it wins "
@@ -138,9 +138,9 @@ def penalty_section(penalty: Penalty | None) -> Safe | None:
     pairs = list(permutations(range(len(penalty.strategies)), 2))
     judged = [penalty.n[i][j] for i, j in pairs if penalty.matrix[i][j] is not None]
     if len(set(judged)) > 1 or len(judged) < len(pairs):
-        told += " Each pair is judged on the seeds complete for both."
+        text += " Each pair is judged on the seeds complete for both."
     if len(judged) < len(pairs):
-        told += (
+        text += (
             " A pair with fewer than two such seeds is not judged: it has a dash, and does not "
             "count in the means."
         )
@@ -155,7 +155,7 @@ def penalty_section(penalty: Penalty | None) -> Safe | None:
     rows.append(("is beaten (mean)", *map(numbers.mean_share, penalty.losses), ""))
     header = ("row beats column", *penalty.strategies, "wins (mean)")
     caption = f"Penalty matrix, n = {numbers.seeds(*judged)}"
-    return section("penalty", "Who beats whom", paragraph(told), table(caption, header, rows))
+    return section("penalty", "Who beats whom", paragraph(text), table(caption, header, rows))
 
 
 def _gains_figure(summary: Summary, svg: bytes) -> Safe:
@@ -164,14 +164,14 @@ def _gains_figure(summary: Summary, svg: bytes) -> Safe:
         f"Area under the curve less that of {summary.baseline} for "
         f"{', '.join(gain.strategy for gain in gains)}; the numbers are in the table below."
     )
-    told = "AUBC by strategy: the mean difference"
+    text = "AUBC by strategy: the mean difference"
     if max(gain.test.n for gain in gains) > 1:
-        told += ", a ring for each seed, and a bar for the 95 % interval"
+        text += ", a ring for each seed, and a bar for the 95 % interval"
         needed = seeds_of_a_band(summary)
         if min(gain.test.n for gain in gains) < needed:
-            told += f" (from {numbers.seeds(needed)} on)"
+            text += f" (from {numbers.seeds(needed)} on)"
     drawn = _figure(inline_svg(svg, "gains", description), "Differences in AUBC")
-    return join([drawn, paragraph(f"{told}.", "note")])
+    return join([drawn, paragraph(f"{text}.", "note")])
 
 
 def _figure(drawn: Safe, label: str) -> Safe:
@@ -183,20 +183,20 @@ def _curves_caption(comparison: Comparison, summary: Summary) -> str:
     if not summary.strategies:
         return f"{title} of the runs as far as they have come; no seed is complete yet."
     if max(summary.counts) == 1:
-        told = f"{title} of one seed (n = 1), so there is no band."
+        text = f"{title} of one seed (n = 1), so there is no band."
     else:
-        told = (
+        text = (
             f"{title} averaged over n = {numbers.seeds(*summary.counts)}; the bands are 95 % "
             "confidence intervals of the mean (Student's t), each budget by itself."
         )
         needed = seeds_of_a_band(summary)
         if min(summary.counts) < needed:
-            told += f" Fewer than {numbers.seeds(needed)} have no band."
+            text += f" Fewer than {numbers.seeds(needed)} have no band."
     counted = sum(summary.counts)
     begun = sum(len(comparison.begun_runs(name)) for name in comparison.strategies)
     if begun > counted:
-        told += " Thin lines are runs that are not in the statistics."
-    return told
+        text += " Thin lines are runs that are not in the statistics."
+    return text
 
 
 def _curve_numbers(summary: Summary) -> Safe:
@@ -272,8 +272,8 @@ def _corrected_note(counts: list[int]) -> list[str]:
     floor = min(1.0, tests * smallest_wilcoxon_p(n))
     if len(set(counts)) > 1 or floor <= 0.05:
         return []
-    told = f"With n = {numbers.seeds(n)} and {tests} strategies Wilcoxon's corrected p cannot fall"
-    return [f"{told} below {floor:g}: too few seeds for it to reach 5 %."]
+    text = f"With n = {numbers.seeds(n)} and {tests} strategies Wilcoxon's corrected p cannot fall"
+    return [f"{text} below {floor:g}: too few seeds for it to reach 5 %."]
 
 
 def _contrast_row(contrast: Contrast, words: MetricWords, *, tell_n: bool) -> tuple[object, ...]:

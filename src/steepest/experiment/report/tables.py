@@ -76,8 +76,8 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def _is_numeric(column: Sequence[str]) -> bool:
     """Say whether all cells are numbers, or signs for none."""
-    told = [cell for cell in column if cell.strip()]
-    return bool(told) and all(_NUMBER.fullmatch(cell) for cell in told)
+    text = [cell for cell in column if cell.strip()]
+    return bool(text) and all(_NUMBER.fullmatch(cell) for cell in text)
 
 
 def share_cell(value: float | None) -> Safe:

@@ -123,7 +123,7 @@ def influences_along(
         task: Whose losses are meant.
         candidates: R samples; with targets for directions of ``"true-label"``.
         directions: What ``find_directions`` returned.
-        progress: Told of every pass.
+        progress: Updated after each pass.
     """
     ordered = list(directions)
     rows: dict[int, Values] = {}

@@ -158,7 +158,7 @@ def study_descent(
         dimensions: d.
         starts: How many starts.
         seed: Draws problems and starts.
-        progress: Told of every step size.
+        progress: Updated after each step size.
 
     Raises:
         InputError: If a number is out of range.

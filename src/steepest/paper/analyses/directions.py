@@ -33,7 +33,7 @@ CURVATURES: tuple[CurvatureName, ...] = ("gauss-newton", "hessian")
 """Default grid."""
 
 DAMPINGS = (1e-3, 1e-2, 1e-1, 1.0)
-"""λ that a grid takes unless told otherwise; λ → ∞ is always among them."""
+"""λ that a grid takes by default; λ → ∞ is always among them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def find_directions(
         weight_decay: What the optimiser's was; it is part of the matrix.
         tolerance: Of the residual.
         most_iterations: Products for each loss and curvature.
-        progress: Told of every product.
+        progress: Updated after each product.
 
     Raises:
         InputError: If an argument does not fit.

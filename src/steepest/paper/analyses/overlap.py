@@ -68,7 +68,7 @@ def oracle_norms(
         model: Left as found.
         task: Whose training loss is meant.
         candidates: R samples with the labels that nobody else may see.
-        progress: Told of every batch.
+        progress: Updated after each batch.
     """
     found = sample_norms(model, task, candidates, ["true-label"], NORMS, progress=progress)
     return {norm: found["true-label", norm] for norm in NORMS}

@@ -56,7 +56,7 @@ def sample_norms(
         losses: Which losses.
         norms: Which norms of the gradient.
         batch_size: Samples in flight; the norms do not depend on it.
-        progress: Told of every batch.
+        progress: Updated after each batch.
 
     Raises:
         InputError: If an argument does not fit, or targets are missing.

@@ -59,7 +59,7 @@ def compare_schemes(
         task: Whose expected loss is meant.
         pool: N samples; no targets are needed.
         batch_size: Samples in flight.
-        progress: Told of every batch.
+        progress: Updated after each batch.
     """
     exact = copy.deepcopy(plain(model)).double()
     norms = sample_norms(

@@ -145,9 +145,9 @@ def _curve(
             at = 100 if method == ALL_LABELS else share_of(record.cycle)
             ours.setdefault(at, {})[run.seed] = 100 * float(record.metrics[metric])
             labels[at] = record.labelled
-    told = {s: _published(published, at=s, **about) for s in _places(published, about)}
-    for at in sorted({*ours, *told}):
-        number, bound = told.get(at, (None, False))
+    published_points = {s: _published(published, at=s, **about) for s in _places(published, about)}
+    for at in sorted({*ours, *published_points}):
+        number, bound = published_points.get(at, (None, False))
         made = row(
             {**about, "share": at, "labels": labels.get(at)},
             ours.get(at, {}),
@@ -163,7 +163,7 @@ def _places(published: Published, about: Mapping[str, Any]) -> set[int]:
 
 
 def _published(published: Published, at: int, **about: str) -> tuple[Number | None, bool]:
-    """Return a published accuracy; one that is told by what it is at most, if there is no other."""
+    """Return a published accuracy, or a published upper bound if there is no other."""
     number = published.number(at, quantity="accuracy", **about)
     if number is not None:
         return number, False
@@ -186,11 +186,11 @@ def _panel(part: CurveSet, rows: Sequence[Row], *, beside: bool) -> Panel:
                     linestyle=(0, (2, 2)) if method.endswith("(cold)") else style.dash,
                     markersize=4, label=method,
                 )  # fmt: skip
-            told = [(r["share"], r["paper"]) for r in own if beside and _is_curve(r)]
-            if told:
+            published_points = [(r["share"], r["paper"]) for r in own if beside and _is_curve(r)]
+            if published_points:
                 axes.plot(
-                    *zip(*told, strict=True), color=style.colour, linestyle=(0, (4, 3)),
-                    linewidth=0.8, alpha=0.8, marker="." if len(told) == 1 else None,
+                    *zip(*published_points, strict=True), color=style.colour, linestyle=(0, (4, 3)),
+                    linewidth=0.8, alpha=0.8, marker="." if len(published_points) == 1 else None,
                     label=None if ours else f"{method} (published)",
                 )  # fmt: skip
         for r in (r for r in rows if r["method"] == ALL_LABELS and r["ours"] is not None):

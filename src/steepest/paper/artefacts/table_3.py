@@ -40,7 +40,7 @@ class Gap(Artefact):
                     for record in run.records[1:]:
                         gap = float(record.train_metrics[metric]) - float(record.metrics[metric])
                         gaps.setdefault(share_of(record.cycle), {})[run.seed] = 100 * gap
-                told = {int(at) for s in published.find(method=strategy) for at in s.at}
+                published_gaps = {int(at) for s in published.find(method=strategy) for at in s.at}
                 if need.only_if_found and not gaps:
                     continue
                 rows += [
@@ -50,7 +50,7 @@ class Gap(Artefact):
                         published.number(at, method=strategy),
                         comparable=work.level.comparable,
                     )
-                    for at in sorted({*gaps, *told})
+                    for at in sorted({*gaps, *published_gaps})
                 ]
         notes = (
             "Training accuracy is measured on the labelled samples, without augmentation.",

@@ -90,9 +90,9 @@ def _classes(work: Workspace, published: Published, need: Need) -> list[Row]:
     rows = []
     for strategy in need.strategies:
         runs = [run for run in work.runs(need) if run.strategy == strategy]
-        told = published.find(quantity="class", method=strategy)
+        text = published.find(quantity="class", method=strategy)
         most = max([len(r.records[-1].metrics["per_class_accuracy"]) for r in runs], default=0)
-        places = range(max(most, *(len(series.at) for series in told)))
+        places = range(max(most, *(len(series.at) for series in text)))
         for place in places:
             values = {
                 run.seed: 100 * accuracies[place]
