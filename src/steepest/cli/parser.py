@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         text.highlight_regex(r"(?m)^\S.*:$", "bold")
         text.highlight_regex(r"^usage:", "bold")
         text.highlight_regex(r"(?<![\w/.-])--?[a-zA-Z][\w-]*", "cyan")
-        Console(file=cast(IO[str], stream), highlight=False).print(text, soft_wrap=True)
+        Console(file=cast("IO[str]", stream), highlight=False).print(text, soft_wrap=True)
 
     def completions(self) -> list[argparse.Action]:
         """Return all arguments, for scripts that complete them."""
