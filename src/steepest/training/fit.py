@@ -22,7 +22,7 @@ from steepest.training.batches import LabelledImages
 from steepest.training.checkpoint import Checkpoint, identify_training
 from steepest.training.fast.compiled_step import CompiledStep
 from steepest.training.fast.step import RecordedStep, Step
-from steepest.training.probes.learning import learn_head
+from steepest.training.probes.learning import begin_from_probe, learn_head
 from steepest.training.recipe import Recipe
 from steepest.training.torch_settings import lay_out, memory_format, own_randomness
 
@@ -94,6 +94,8 @@ def fit(
     key = ""
     if checkpoint is not None:
         key = identify_training(whole, task, data, recipe, augmentation=chosen, seed=seed)
+    if recipe.method == "fine-tune":
+        begin_from_probe(model, images, labels, tuple(mean), tuple(std), seed, device)
     whole.to(device)
     data = data.to(device)
     loss = math.nan

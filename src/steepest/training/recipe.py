@@ -10,8 +10,10 @@ from steepest.errors import ConfigError
 from steepest.training.augment import AUGMENTATIONS, OWN
 
 Optimizer = Literal["sgd", "adam"]
-Method = Literal["scratch", "probe"]
+Method = Literal["scratch", "fine-tune", "probe"]
 Schedule = Literal["milestones", "cosine", "constant"]
+
+_LARGEST_TUNING_LR = 0.01
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,9 @@ class Recipe:
     method: Method = field(
         default="scratch",
         metadata={
-            "help": "scratch: all weights, epoch by epoch; probe: a linear head on features, to "
-            "its minimum, regularised by cross-validation; no other key counts then"
+            "help": "scratch: all weights, epoch by epoch; fine-tune: likewise, after a probe on "
+            "what the net makes of the samples has become its last layer; probe: a linear head on "
+            "features, to its minimum, regularised by cross-validation; no other key counts then"
         },
     )
     epochs: int = field(default=200, metadata={"help": "passes over the labelled samples"})
@@ -77,6 +80,13 @@ class Recipe:
         self._check(self.weight_decay >= 0, "weight_decay", "0 or more")
         self._check(0 < self.gamma <= 1, "gamma", "above 0, at most 1")
         self._check_choice("method", get_args(Method))
+        if self.method == "fine-tune":
+            self._check(
+                self.lr <= _LARGEST_TUNING_LR,
+                "lr",
+                f"{_LARGEST_TUNING_LR} at most for method=fine-tune, where a larger one would undo "
+                "what the net knows; try lr=1e-4 with optimizer=adam",
+            )
         self._check_choice("optimizer", get_args(Optimizer))
         self._check_choice("schedule", get_args(Schedule))
         self._check_choice("augmentation", ("auto", OWN, *AUGMENTATIONS))
