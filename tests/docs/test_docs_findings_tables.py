@@ -14,7 +14,6 @@ from findings_records import (
     without_budget,
 )
 from findings_tables import (
-    TABLES,
     against_random,
     choices,
     criteria,
@@ -214,8 +213,3 @@ def test_predictions_correlate_diagnosis_and_gain_by_setting_and_by_run():
     assert first[4] == "-1.00 (n = 9)"
     part = setting_of(found["0.0"], ["random", "badge"])
     assert set(part.gains) == {"random"}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_table_can_be_made_from_the_records(name):
-    assert len(rows(TABLES[name]())) >= 2
