@@ -12,13 +12,17 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from contract import LABELLED, QUICK, SAMPLES, make_model, make_pool, make_support, select
+from datasets import Dataset as Hub
+from pyarrow import parquet
 from torch import nn
 
 import steepest
 from steepest.core.ray_workers import RayWorkers
+from steepest.data import ParquetRows, RemoteArray
 from steepest.errors import (
     InputError,
     NonFiniteError,
@@ -119,6 +123,31 @@ def test_a_mapped_file_is_not_sent_but_opened(model, pool, tmp_path, workers):
     path.unlink()
     with pytest.raises(InputError, match="No such file"):
         steepest.select(model, mapped, 5, "entropy", progress=False, engine=workers)
+
+
+def parquet_pool(folder, rows):
+    parquet.write_table(pa.table({"x": list(rows)}), folder / "a.parquet", row_group_size=7)
+    return ParquetRows(f"file://{folder}/a.parquet")
+
+
+def hugging_face_pool(folder, rows):
+    Hub.from_dict({"input": rows}).save_to_disk(folder / "hub")
+    return Hub.load_from_disk(folder / "hub").with_format("torch")
+
+
+def array_pool(folder, rows):
+    np.save(folder / "a.npy", rows)
+    return RemoteArray(f"file://{folder}/a.npy")
+
+
+@pytest.mark.parametrize("make", [parquet_pool, hugging_face_pool, array_pool])
+@pytest.mark.parametrize("name", ["margin", "core-set"])
+def test_pools_in_files_are_opened_in_each_worker(name, make, tmp_path, workers):
+    rows = np.random.default_rng(2).normal(size=(40, 6)).astype(np.float32)
+    how = {"strategy": name, "batch_size": 3, "progress": False}
+    here = steepest.select(linear(), rows, 9, **how)
+    there = steepest.select(linear(), make(tmp_path, rows), 9, engine=workers, **how)
+    assert there == here
 
 
 def test_an_error_in_a_worker_is_that_of_one_process(model, pool, workers):

@@ -24,8 +24,8 @@ def add_pool_arguments(parser: argparse.ArgumentParser) -> None:
         "--pool",
         type=Path,
         metavar="PATH",
-        help="folder of images, an array (.npy, or .npz with one in it), or package.module:name, "
-        "your own data set or a function that returns it",
+        help="folder of images, an array (.npy, .npz with one in it, or .parquet), or "
+        "package.module:name, your own data set or a function that returns it",
     )
     parser.add_argument(
         "--size", type=int, metavar="PIXELS", help="resize images to this many pixels square"
@@ -65,17 +65,21 @@ def open_pool(arguments: argparse.Namespace) -> PoolLike:
     Raises:
         InputError: If it is no folder of images, no array and nothing of the user's own code.
     """
-    own, array = is_own(arguments.pool), arguments.pool.suffix in (".npy", ".npz")
+    own, array = is_own(arguments.pool), arguments.pool.suffix in (".npy", ".npz", ".parquet")
     if own or array:
         what = "a data set of your own" if own else "an array"
         for name in ("size", "mean", "std"):
             if getattr(arguments, name) is not None:
                 raise InputError(f"--{name} is for folders of images; {what} is taken as it is")
+        if arguments.pool.suffix == ".parquet":
+            from steepest.data import ParquetRows
+
+            return ParquetRows(arguments.pool)
         return _make_own(str(arguments.pool)) if own else open_array(arguments.pool)
     if arguments.pool.is_file():
         raise InputError(
-            f"--pool {arguments.pool} is a file: give a folder of images, or one array in a .npy "
-            "or .npz file"
+            f"--pool {arguments.pool} is a file: give a folder of images, or one array in a .npy, "
+            ".npz or .parquet file"
         )
     return _open_folder(arguments)
 

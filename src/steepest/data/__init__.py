@@ -5,6 +5,7 @@ from __future__ import annotations
 from steepest.data.arrays import from_arrays
 from steepest.data.base import DATASETS, Images, ImageSet
 from steepest.data.folder import ImageFolder
+from steepest.data.large_files import ListedImages, ParquetRows, RemoteArray
 from steepest.data.loading import load, names
 from steepest.data.sealed import SealedLabels
 from steepest.data.streamed import Reader, Streamed
@@ -16,7 +17,10 @@ __all__ = [
     "ImageFolder",
     "ImageSet",
     "Images",
+    "ListedImages",
+    "ParquetRows",
     "Reader",
+    "RemoteArray",
     "SealedLabels",
     "Streamed",
     "TextRows",

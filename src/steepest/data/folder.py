@@ -62,8 +62,8 @@ class ImageFolder(Dataset[Tensor]):
             raise InputError(f"size is {size!r}; give one side or (height, width) in pixels")
         self._size = None if sides is None else (sides[0], sides[1])
         self.normalised = mean is not None or std is not None
-        self._mean = _channel_values("mean", mean, 0.0, channels)
-        self._std = _channel_values("std", std, 1.0, channels)
+        self._mean = channel_values("mean", mean, 0.0, channels)
+        self._std = channel_values("std", std, 1.0, channels)
         if not bool((self._std > 0).all()):
             raise InputError("std must be above 0 in every channel")
         self.ids: list[str] = []
@@ -183,7 +183,7 @@ def _find_refusal(path: Path, inside: Path) -> str:
     return "" if path.is_file() else "not a file"
 
 
-def _channel_values(
+def channel_values(
     name: str, values: Sequence[float] | None, default: float, channels: int
 ) -> Tensor:
     """Return one value per channel [C, 1, 1]."""
