@@ -47,14 +47,14 @@ def test_text_in_a_figure_is_text(curves_svg):
 def test_a_run_outside_of_the_statistics_is_a_thin_line(comparison):
     axes = draw_learning_curves(comparison, summarise(comparison)).axes[0]
     widths = sorted(line.get_linewidth() for line in axes.lines)
-    # Three means, and by itself the run that was cut short: the others count without it.
-    assert widths == [0.8] + [1.8] * 3
+    # Three means, the seeds they are of, and by itself the run that was cut short.
+    assert widths == [0.7] * 8 + [0.8] + [1.8] * 3
 
 
 def test_a_run_without_its_pair_in_the_baseline_is_a_thin_line(tmp_path):
     unpaired = read_comparison(write_comparison(tmp_path, missing=[("random", 2)]))
     axes = draw_learning_curves(unpaired, summarise(unpaired)).axes[0]
-    assert sorted(line.get_linewidth() for line in axes.lines) == [0.8] * 2 + [1.8] * 3
+    assert sorted(line.get_linewidth() for line in axes.lines) == [0.7] * 6 + [0.8] * 2 + [1.8] * 3
 
 
 def test_the_legend_tells_n_where_it_differs(comparison, tmp_path):
@@ -64,13 +64,6 @@ def test_the_legend_tells_n_where_it_differs(comparison, tmp_path):
     whole = read_comparison(write_comparison(tmp_path))
     (legend,) = draw_learning_curves(whole, summarise(whole)).legends
     assert [text.get_text() for text in legend.get_texts()] == list(whole.strategies)
-
-
-def test_one_seed_beside_three_has_no_band(tmp_path):
-    gone = [("margin", 1), ("margin", 2)]
-    few = read_comparison(write_comparison(tmp_path, missing=gone))
-    axes = draw_learning_curves(few, summarise(few)).axes[0]
-    assert len(axes.collections) == 2
 
 
 def test_a_pair_that_was_not_judged_is_a_dash_in_the_figure(tmp_path):
@@ -90,7 +83,12 @@ def test_means_and_bands_are_those_of_the_summary(comparison):
     axes = draw_learning_curves(comparison, summary).axes[0]
     drawn = [np.asarray(line.get_ydata()).tolist() for line in axes.lines[:3]]
     assert drawn == [list(entry.curve.mean) for entry in summary.strategies]
-    assert len(axes.collections) == sum(entry.n == 3 for entry in summary.strategies) > 0
+    assert not axes.collections  # no bands: fewer than five seeds
+    seeds = [line.get_ydata() for line in axes.lines if line.get_linewidth() == 0.7]
+    assert len(seeds) == sum(entry.n for entry in summary.strategies)
+    first = summary.strategies[0]
+    run = comparison.runs[first.strategy, first.seeds[0]]
+    assert list(seeds[0]) == list(run.curve(summary.metric))
 
 
 def compare_flat_curves(*values: float) -> Comparison:
@@ -104,30 +102,22 @@ def compare_flat_curves(*values: float) -> Comparison:
     return Comparison("wide", ("random",), tuple(range(len(values))), runs, config={})
 
 
-def test_the_axis_stays_within_what_shares_can_be():
-    comparison = compare_flat_curves(0.2, 0.9)
+def test_a_band_of_five_seeds_stays_within_what_shares_can_be():
+    comparison = compare_flat_curves(0.02, 0.98, 0.02, 0.98, 0.02)
     summary = summarise(comparison)
-    assert summary.strategies[0].curve.low[0] < -1
-    low, high = draw_learning_curves(comparison, summary).axes[0].get_ylim()
-    assert (low, high) == (-0.02, 1.02)
-
-
-def test_two_seeds_beside_three_have_no_band():
-    runs = {}
-    for name, values in {"random": (0.5, 0.52, 0.54), "entropy": (0.4, 0.6)}.items():
-        for seed, value in enumerate(values):
-            entries = tuple(make_entry(name, seed, cycle, 2) for cycle in range(2))
-            for entry in entries:
-                entry["metrics"] = {"accuracy": value}
-            runs[name, seed] = Run(name, seed, entries)
-    runs["entropy", 2] = Run("entropy", 2, ())
-    comparison = Comparison("ragged", ("random", "entropy"), (0, 1, 2), runs, config={})
-    summary = summarise(comparison)
-    wide = next(entry for entry in summary.strategies if entry.strategy == "entropy")
-    assert wide.curve.low[0] < -0.5
+    assert summary.strategies[0].curve.low[0] < 0
     axes = draw_learning_curves(comparison, summary).axes[0]
-    assert axes.get_ylim()[0] > 0.4
-    assert len(axes.collections) == 1
+    (band,) = axes.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert heights.min() == 0
+    assert heights.max() == 1 < summary.strategies[0].curve.high[0]
+    assert axes.get_ylim()[0] >= -0.02
+    assert [line.get_linewidth() for line in axes.lines] == [1.8]
+
+
+def test_one_seed_is_its_mean():
+    axes = draw_learning_curves(c := compare_flat_curves(0.5), summarise(c)).axes[0]
+    assert len(axes.lines) == 1
 
 
 def test_the_axis_shows_values_that_are_no_shares():

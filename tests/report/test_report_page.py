@@ -118,7 +118,7 @@ def test_the_header_says_what_was_run_where(checked):
 def test_every_section_is_there(checked):
     sections = [attributes["id"] for attributes in checked.of("section")]
     assert sections == [
-        "curves", "results", "tests", "penalty", "classes", "regime", "choices", "gallery",
+        "curves", "results", "tests", "penalty", "classes", "regime", "choices", "gallery", "made",
     ]  # fmt: skip
 
 
@@ -130,7 +130,13 @@ def test_the_penalty_matrix_tells_its_orientation(checked):
 def test_numbers_that_are_no_tests_say_so(checked):
     assert "That is no test: a strategy no better than random reaches it" in checked.text
     assert "Of two equal strategies each wins 0.025 by chance." in checked.text
-    assert "confidence intervals of the mean (Student's t), each budget by itself." in checked.text
+    assert "Faint lines are the single seeds." in checked.text
+
+
+def test_the_caption_explains_bands_from_five_seeds_on(tmp_path):
+    text = Checker(page_of(write_comparison(tmp_path, seeds=range(5)))).text
+    assert "confidence intervals of the mean (Student's t), each budget by itself." in text
+    assert "Faint lines" not in text
 
 
 def test_few_seeds_are_told_in_the_tests(checked):
@@ -182,7 +188,7 @@ def test_an_incomplete_comparison_says_so_and_shows_what_is_there(tmp_path):
     folder = write_comparison(tmp_path, cut=[("margin", 1)], missing=[("random", 2)])
     checked = Checker(page_of(folder))
     assert "7 of 9 runs complete." in checked.text
-    assert "Thin lines are runs that are not in the statistics." in checked.text
+    assert "Thin lines with markers are runs that are not in the statistics." in checked.text
     told = checked.text.replace("\u00a0", " ")
     assert "averaged over n = 1 to 2 seeds" in told
     assert "random: entropy-gradnorm 0, 1; margin 0; random 0, 1." in told
@@ -193,7 +199,7 @@ def test_a_comparison_without_a_complete_run_still_has_curves(tmp_path):
     folder = write_comparison(tmp_path, ("margin", "random"), seeds=(0,), cut=runs)
     checked = Checker(page_of(folder))
     sections = [attributes["id"] for attributes in checked.of("section")]
-    assert sections == ["curves", "classes", "regime", "gallery"]
+    assert sections == ["curves", "classes", "regime", "gallery", "made"]
     assert "No statistics yet" in checked.text
 
 
@@ -205,7 +211,7 @@ def test_a_comparison_that_has_not_begun_makes_a_page(tmp_path):
 def test_a_single_run_has_no_comparison_tables(tmp_path):
     checked = Checker(page_of(write_run(tmp_path, "entropy-gradnorm", 3, cycles=3)))
     sections = [attributes["id"] for attributes in checked.of("section")]
-    assert sections == ["curves", "results", "classes", "regime", "gallery"]
+    assert sections == ["curves", "results", "classes", "regime", "gallery", "made"]
     assert "labels saved" not in checked.text.lower()
     assert "entropy-gradnorm reached a test accuracy" in checked.text
     assert "steepest 0.1.0" in checked.text

@@ -48,8 +48,7 @@ def page(folder):
 def test_captions_tell_the_fewest_and_the_most_seeds(page):
     text = words_in(page)
     for said in (
-        "Test accuracy averaged over n = 1 to 3 seeds; the bands",
-        "Fewer than 3 seeds have no band.",
+        "Test accuracy averaged over n = 1 to 3 seeds. Faint lines are the single seeds.",
         "Test accuracy by number of labels, n = 1 to 3 seeds, with 95 % interval",
         "Means, ± standard deviation over seeds, n = 1 to 3 seeds",
         "Paired tests against random, two-sided, n = 1 to 3 seeds",

@@ -75,7 +75,11 @@ def line_styles(strategies: Sequence[str]) -> dict[str, LineStyle]:
 
 
 def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
-    """Draw the metric's mean with its band; runs outside of the statistics as thin lines."""
+    """Draw the mean of each strategy, with a band or its single seeds.
+
+    A band takes five seeds; of fewer seeds each is drawn as a faint line. Runs outside of the
+    statistics are thin lines with markers.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -91,7 +95,7 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
                     values = run.curve(summary.metric)
                     (line,) = _draw_line(axes, run.budgets, values, styles[name], thin=True)
                     handles.setdefault(name, line)
-        _draw_bands(axes, summary, styles)
+        _draw_spread(axes, comparison, summary, styles)
         axes.set_xlabel("labelled samples")
         axes.set_ylabel(words_of(summary.metric).name)
         _tick_budgets(axes, comparison)
@@ -115,12 +119,8 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
     return figure
 
 
-def seeds_of_a_band(summary: Summary) -> int:
-    """Return how many seeds a band takes: three where a strategy has them, otherwise two.
-
-    With two seeds Student's t is 12.7: such a band would cover all others.
-    """
-    return min(3, max([2, *summary.counts]))
+SEEDS_OF_A_BAND = 5
+"""With fewer, Student's t makes bands so wide that they cover each other."""
 
 
 def draw_penalty(penalty: Penalty) -> Figure:
@@ -183,14 +183,24 @@ def _draw_means(axes: Axes, summary: Summary, styles: dict[str, LineStyle]) -> d
     return handles
 
 
-def _draw_bands(axes: Axes, summary: Summary, styles: dict[str, LineStyle]) -> None:
-    """Draw bands behind the lines, of those with enough seeds."""
+def _draw_spread(
+    axes: Axes, comparison: Comparison, summary: Summary, styles: dict[str, LineStyle]
+) -> None:
+    """Draw bands behind the means, or a faint line for each seed where seeds are few."""
+    shares = _are_shares(comparison, summary.metric)
     for entry in summary.strategies:
-        if entry.n >= seeds_of_a_band(summary):
-            curve, colour = entry.curve, styles[entry.strategy].colour
-            axes.fill_between(
-                curve.budgets, curve.low, curve.high, color=colour, alpha=0.13, linewidth=0
+        curve, colour = entry.curve, styles[entry.strategy].colour
+        if entry.n >= SEEDS_OF_A_BAND:
+            low, high = (
+                [min(max(v, 0.0), 1.0) for v in side] if shares else side
+                for side in (curve.low, curve.high)
             )
+            axes.fill_between(curve.budgets, low, high, color=colour, alpha=0.13, linewidth=0)
+        elif entry.n > 1:
+            for seed in entry.seeds:
+                run = comparison.runs[entry.strategy, seed]
+                values = run.curve(summary.metric)
+                axes.plot(run.budgets, values, color=colour, linewidth=0.7, alpha=0.4, zorder=1.5)
 
 
 def _draw_line(axes: Axes, x: Any, y: Any, style: LineStyle, *, thin: bool = False) -> Any:  # noqa: ANN401 - matplotlib's own types are imported late
@@ -217,11 +227,13 @@ def _tick_budgets(axes: Axes, comparison: Comparison) -> None:
     )
 
 
+def _are_shares(comparison: Comparison, metric: str) -> bool:
+    return all(0 <= v <= 1 for run in comparison.runs.values() for v in run.curve(metric))
+
+
 def _keep_to_shares(axes: Axes, comparison: Comparison, metric: str) -> None:
     """Keep the axis within what a share can be, if the values are shares."""
-    values = [v for run in comparison.runs.values() for v in run.curve(metric)]
-    if all(0 <= v <= 1 for v in values):
-        # Student's t knows no bounds: with two seeds a band can leave them.
+    if _are_shares(comparison, metric):
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, -0.02), min(high, 1.02))
 
@@ -229,6 +241,14 @@ def _keep_to_shares(axes: Axes, comparison: Comparison, metric: str) -> None:
 if TYPE_CHECKING:  # Matplotlib is imported by the first figure
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def seeds_of_an_interval(summary: Summary) -> int:
+    """Return how many seeds an interval takes: three where a strategy has them, otherwise two.
+
+    With two seeds Student's t is 12.7: such an interval would dwarf all others.
+    """
+    return min(3, max([2, *summary.counts]))
 
 
 def gains_of(summary: Summary) -> tuple[Contrast, ...]:
@@ -255,7 +275,7 @@ def draw_gains(comparison: Comparison, summary: Summary) -> Figure:
         axes.axvline(0.0, color=INK, linewidth=1.2, linestyle=(0, (1.5, 1.5)))
         for row, gain in enumerate(gains):
             by_seed = _differences(entries[gain.strategy], entries[gain.baseline])
-            shown = gain.test.n >= seeds_of_a_band(summary)
+            shown = gain.test.n >= seeds_of_an_interval(summary)
             _draw_row(axes, row, gain, by_seed, styles[gain.strategy], interval=shown)
         sentence = [f"{gain.strategy} (n = {gain.test.n})" for gain in gains]
         axes.set_yticks(range(len(gains)), labels=sentence)

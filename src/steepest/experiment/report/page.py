@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from steepest.core.markup import Safe, element, join, paragraph, whole_page
+from steepest.core.markup import Safe, element, join, paragraph, section, whole_page
 from steepest.core.wording import counted
 from steepest.experiment.outcomes import HARDWARE, VERSIONS, Comparison, recorded
 from steepest.experiment.report import numbers
@@ -45,6 +45,7 @@ def render_page(
         regime_section(comparison),
         common_section(summary.common),
         gallery(comparison, pictures),
+        section("made", "How it was made", _list(_made(comparison))),
     ]
     return whole_page(
         f"{comparison.name}: report",
@@ -64,23 +65,31 @@ def _header(comparison: Comparison, summary: Summary) -> Safe:
         paragraph(first, "headline"),
         paragraph(" ".join(others)) if others else None,
         *(paragraph(text, "warning", role="note") for text in warnings if text),
-        _facts(comparison, summary),
+        _list(_facts(comparison, summary)),
     )
 
 
-def _facts(comparison: Comparison, summary: Summary) -> Safe:
+def _facts(comparison: Comparison, summary: Summary) -> list[tuple[str, object]]:
     data = comparison.config.get("data")
     asked = ", ".join(str(seed) for seed in comparison.seeds)
     expected = counted(summary.runs_expected, "run")
-    facts: list[tuple[str, object]] = [
+    return [
         ("data", data.get("name") if isinstance(data, dict) else None),
         ("strategies", ", ".join(comparison.legend)),
         ("seeds", f"{asked} ({summary.runs_complete} of {expected} complete)"),
         ("labels", _budget(comparison)),
+    ]
+
+
+def _made(comparison: Comparison) -> list[tuple[str, object]]:
+    return [
         ("hardware", _made_with(comparison, HARDWARE)),
         ("versions", _made_with(comparison, VERSIONS)),
         _told_commands(comparison.commands),
     ]
+
+
+def _list(facts: Sequence[tuple[str, object]]) -> Safe:
     known = [(name, value) for name, value in facts if value]
     return element(
         "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in known)

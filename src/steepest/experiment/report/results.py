@@ -15,7 +15,7 @@ from steepest.core.markup import (
 from steepest.core.wording import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.report import numbers
-from steepest.experiment.report.figures import gains_of, seeds_of_a_band
+from steepest.experiment.report.figures import SEEDS_OF_A_BAND, gains_of, seeds_of_an_interval
 from steepest.experiment.report.inline_svg import inline_svg
 from steepest.experiment.report.numbers import MetricWords, is_share, words_of
 from steepest.experiment.report.tables import share_cell
@@ -167,7 +167,7 @@ def _gains_figure(summary: Summary, svg: bytes) -> Safe:
     text = "AUBC by strategy: the mean difference"
     if max(gain.test.n for gain in gains) > 1:
         text += ", a ring for each seed, and a bar for the 95 % interval"
-        needed = seeds_of_a_band(summary)
+        needed = seeds_of_an_interval(summary)
         if min(gain.test.n for gain in gains) < needed:
             text += f" (from {numbers.seeds(needed)} on)"
     drawn = _figure(inline_svg(svg, "gains", description), "Differences in AUBC")
@@ -183,19 +183,21 @@ def _curves_caption(comparison: Comparison, summary: Summary) -> str:
     if not summary.strategies:
         return f"{title} of the runs as far as they have come; no seed is complete yet."
     if max(summary.counts) == 1:
-        text = f"{title} of one seed (n = 1), so there is no band."
+        text = f"{title} of one seed (n = 1)."
     else:
-        text = (
-            f"{title} averaged over n = {numbers.seeds(*summary.counts)}; the bands are 95 % "
-            "confidence intervals of the mean (Student's t), each budget by itself."
-        )
-        needed = seeds_of_a_band(summary)
-        if min(summary.counts) < needed:
-            text += f" Fewer than {numbers.seeds(needed)} have no band."
+        text = f"{title} averaged over n = {numbers.seeds(*summary.counts)}."
+        if max(summary.counts) >= SEEDS_OF_A_BAND:
+            text += (
+                " The bands are 95 % confidence intervals of the mean (Student's t), each budget "
+                "by itself."
+            )
+        if any(1 < n < SEEDS_OF_A_BAND for n in summary.counts):
+            fewer = f" of fewer than {SEEDS_OF_A_BAND}" if "bands" in text else ""
+            text += f" Faint lines are the single seeds{fewer}."
     counted = sum(summary.counts)
     begun = sum(len(comparison.begun_runs(name)) for name in comparison.strategies)
     if begun > counted:
-        text += " Thin lines are runs that are not in the statistics."
+        text += " Thin lines with markers are runs that are not in the statistics."
     return text
 
 
