@@ -147,10 +147,16 @@ class LabelForms:
         raise self._refusal(label)
 
     def normal(self, label: Label) -> Label:
-        """Return a label as it would be given back; changes nothing."""
+        """Return a label as it would be given back; changes nothing.
+
+        Raises:
+            InputError: If it is none of the classes where there will be no others.
+        """
         if self.about.task == "segmentation":
             return label
         numbers = self._find(label)
+        if numbers is None and self.about.classes == "fixed":
+            raise self._refusal(label)
         return label if numbers is None else self.decode(json.dumps(numbers))
 
     def _find(self, label: Label) -> list[int] | None:
