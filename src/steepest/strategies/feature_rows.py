@@ -65,12 +65,21 @@ def labelled_rows(
     if pool.labelled is None or len(pool.labelled) == 0:
         return None
     known = feature_rows(pool.labelled, strategy, size)
+    check_width(known, rows, strategy)
+    return known.to(rows)
+
+
+def check_width(known: Tensor, rows: Tensor, strategy: str) -> None:
+    """Refuse labelled samples with other features than the candidates.
+
+    Raises:
+        InputError: Saying how many each have.
+    """
     if known.shape[1] != rows.shape[1]:
         raise InputError(
             f"{strategy}: labelled samples have {known.shape[1]} features and candidates "
             f"{rows.shape[1]}: give the same ones for all"
         )
-    return known.to(rows)
 
 
 def finite_rows(rows: Tensor, ids: Sequence[SampleId]) -> Tensor:
