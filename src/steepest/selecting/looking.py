@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from steepest.core.devices import choose_device
 from steepest.core.progress import as_progress
 from steepest.core.seeds import SampleId, keyed_uniform, random_subset
-from steepest.errors import InputError
+from steepest.errors import InputError, ModelError
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.real_tokens import classifies_tokens, has_mask
 from steepest.modules import batches
@@ -118,7 +118,7 @@ def looking_at(
         lens = replace(lens, engine=engine, batch_size=batch_size, by_token=by_token)
         if _takes_features(strategy, support):
             first = next(iter(samples.batches(positions[:2], 2)))
-            lens = _with_penultimate(lens, first)
+            lens = _with_penultimate(lens, first, needed=not strategy.does_without_features)
 
         first_look = FirstLook(class_names=how.class_names)
 
@@ -265,7 +265,12 @@ def _takes_features(strategy: Strategy, support: Support) -> bool:
     return Needs.FEATURES in strategy.needs and not support.features
 
 
-def _with_penultimate(lens: Lens, inputs: Any) -> Lens:  # noqa: ANN401
+def _with_penultimate(lens: Lens, inputs: Any, *, needed: bool) -> Lens:  # noqa: ANN401
     """Find the feature layer once, and not for every batch."""
     moved = batches.move(inputs, lens.device, lens.dtype)
-    return replace(lens, penultimate=find_penultimate(lens.model, moved))
+    try:
+        return replace(lens, penultimate=find_penultimate(lens.model, moved))
+    except ModelError:
+        if needed:
+            raise
+        return lens

@@ -75,10 +75,12 @@ class Strategy(ABC):
     Attributes:
         name: The name users type; set by the ``strategy`` decorator.
         trains: What is trained for its sake beside the model, in a few words; nothing if empty.
+        does_without_features: Whether it can make do where a model has no layer of features.
     """
 
     name: ClassVar[str] = ""
     trains: ClassVar[str] = ""
+    does_without_features: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         # Any other value would be taken in silence for one of those that are known.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from steepest.core.counted import counted
+from steepest.core.wording import counted
 from steepest.errors import InputError, ModelError
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
@@ -37,6 +38,8 @@ class Steepest(Strategy):
         few: So many labels a class, or fewer, and all are chosen by herding.
         many: So many, or more, and all are chosen by design.
     """
+
+    does_without_features: ClassVar[bool] = True
 
     few: float = 8.0
     many: float = 40.0
@@ -107,12 +110,12 @@ def _measure_pool(pool: PoolView, strategy: str) -> _Samples:
 
 
 def _measure(batch: Batch) -> Mapping[str, Tensor]:
+    p = batch.logits.double().softmax(1)
     try:
         features = batch.features
     except ModelError:
         # Of a model that has no last layer the predictions have to do.
-        features = batch.logits.double().softmax(1).flatten(2).mean(2)
-    p = batch.logits.double().softmax(1)
+        features = p.reshape(len(p), p.shape[1], -1).mean(2)
     sureness = p.amax(1).reshape(len(batch), -1).mean(1)
     return {"impurities": impurity(batch), "sureness": sureness, "features": features}
 

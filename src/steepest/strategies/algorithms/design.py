@@ -12,7 +12,6 @@ from steepest.core.progress import Progress, SilentProgress
 from steepest.strategies.algorithms.distances import tiles
 from steepest.strategies.algorithms.picks import check_count
 
-
 _ANEW = 256
 """Number of picks after which the forms are computed anew."""
 
