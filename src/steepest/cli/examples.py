@@ -27,6 +27,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "steepest label photos/ --classes @classes.txt --host 192.168.1.20",
         ),
         "label-studio": ("steepest label-studio push --run loop",),
+        "project": (
+            "steepest project export photos/.steepest team.jsonl",
+            "steepest project import team.jsonl elsewhere/",
+        ),
         "run": (
             "steepest run digits --out runs/digits",
             "steepest run cifar10 --fast --set strategy.name=margin --out runs/cifar10",

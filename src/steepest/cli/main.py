@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "label": "label a folder of images on a local page",
             "ingest": "take in labels from a file",
             "label-studio": "label with a Label Studio server",
+            "project": "write a labelling project as JSON lines, or read one",
         },
         "compare and report": {
             "run": "run one experiment, or resume it",

@@ -88,7 +88,7 @@ def test_sheets_go_on_where_they_were(old, expected):
     assert pixels.tolist() == [[0, 1, 1, 255], [0, 0, 1, 1], [0, 0, 0, 1]]
 
 
-@pytest.mark.parametrize("stage", ["_keep_copies", "_put", "_put_away"])
+@pytest.mark.parametrize("stage", ["_keep_copies", "put", "_put_away"])
 def test_an_upgrade_that_is_cut_short_is_done_again(old, expected, monkeypatch, stage):
     def die(*_):
         raise KeyboardInterrupt

@@ -58,10 +58,10 @@ def begin_project(
     Returns:
         False if another process has made one there in the meantime, which is left.
     """
-    with _made_aside(folder) as store:
+    with made_aside(folder) as store:
         _fill(store, ids, about, classes)
         store.close()
-        return _put(store.path, folder / FILE_NAME)
+        return put(store.path, folder / FILE_NAME)
 
 
 def open_pool(folder: Path | str, door: str = "") -> ProjectPool:
@@ -187,7 +187,7 @@ def _is_python(folder: Path) -> bool:
 
 def _upgrade(folder: Path, old: _OldLoop) -> None:
     # It holds the journal's lock: no program of an earlier version goes on meanwhile.
-    with _open_journal(folder, old.journal) as pool, _made_aside(folder) as store:
+    with _open_journal(folder, old.journal) as pool, made_aside(folder) as store:
         if old.door == PYTHON:
             _check_past(folder, pool, list(old.rounds.values()))
         entries, _ = read_journal(folder / old.journal)
@@ -207,7 +207,7 @@ def _upgrade(folder: Path, old: _OldLoop) -> None:
             raise RunFolderError(f"{folder} cannot be upgraded as it is; keep a copy and report it")
         store.close()
         _keep_copies(folder)
-        _put(store.path, folder / FILE_NAME)
+        put(store.path, folder / FILE_NAME)
         _put_away(folder)
 
 
@@ -304,7 +304,7 @@ def _put_away(folder: Path) -> None:
 
 
 @contextmanager
-def _made_aside(folder: Path) -> Iterator[Store]:
+def made_aside(folder: Path) -> Iterator[Store]:
     """Yield the store of a project to be, out of sight of everybody."""
     scratch = scratch_beside(folder / FILE_NAME)
     try:
@@ -344,7 +344,7 @@ def _fill(store: Store, ids: Sequence[SampleId], about: About, classes: Sequence
         )
 
 
-def _put(made: Path, place: Path) -> bool:
+def put(made: Path, place: Path) -> bool:
     """Give a file its name, unless another has it."""
     try:
         os.link(made, place)
