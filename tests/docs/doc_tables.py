@@ -39,6 +39,7 @@ from steepest.experiment.record import Record
 from steepest.gradnorm.engine import Engine
 from steepest.gradnorm.rules import RULES
 from steepest.gradnorm.rules.base import Measure
+from steepest.gradnorm.watch.uses import Use
 from steepest.models.base import MODELS
 from steepest.models.factory import GIVEN
 from steepest.modules.head import declared_layers
@@ -227,10 +228,15 @@ def _layers_by_rule() -> dict[Measure, list[str]]:
             x = torch.ones(3, *shape, dtype=torch.long if ids else None)
             inputs = [x] * {nn.MultiheadAttention: 3, nn.Bilinear: 2}.get(type(layer), 1)
             losses = resolve(lambda out: pytree.tree_leaves(out)[0].flatten(1).sum(1), None, 3)
-            for step in Engine(layer.eval()).plan(inputs, losses).steps:
-                if step.kind == "use" and step.rule is not None:
-                    name = f"`nn.{type(layer).__name__}`"
-                    found.setdefault(step.rule.measure, {})[name] = None
+            engine = Engine(layer.eval())
+
+            def note(use: Use, work: Callable[[], None], name: str = type(layer).__name__) -> None:
+                if use.rule is not None:
+                    found.setdefault(use.rule.measure, {})[f"`nn.{name}`"] = None
+                work()
+
+            engine.observer = note
+            engine.squared_norms(inputs, losses)
     return {measure: list(names) for measure, names in found.items()}
 
 

@@ -12,11 +12,11 @@ from largest import Largest
 from torch import nn
 
 import steepest
-from steepest.gradnorm import clock as clocks
 from steepest.gradnorm import reference_norms
-from steepest.gradnorm import routes as choices
-from steepest.gradnorm.clock import StopWatch
-from steepest.gradnorm.routes import Routes
+from steepest.gradnorm.measure import clock as clocks
+from steepest.gradnorm.measure import routes as choices
+from steepest.gradnorm.measure.clock import StopWatch
+from steepest.gradnorm.measure.routes import Routes
 
 
 class Time:

@@ -8,10 +8,11 @@ from largest import Largest
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepest.gradnorm import GradientNorms, explain, reference_norms, routes
-from steepest.gradnorm.convolved import Convolved
-from steepest.gradnorm.patches import Geometry
-from steepest.gradnorm.routes import Routes
+from steepest.gradnorm import GradientNorms, explain, reference_norms
+from steepest.gradnorm.measure import routes
+from steepest.gradnorm.measure.convolved import Convolved
+from steepest.gradnorm.measure.patches import Geometry
+from steepest.gradnorm.measure.routes import Routes
 
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 

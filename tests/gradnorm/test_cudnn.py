@@ -15,8 +15,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 import steepest
-from steepest.gradnorm import GradientNorms, explain, reference_norms
-from steepest.influence.functional_model import measuring
+from steepest.gradnorm import GradientNorms, engine, explain, reference_norms
+from steepest.influence.measuring import measuring
 
 KINDS = {nn.LSTM: torch.lstm, nn.GRU: torch.gru, nn.RNN: torch.rnn_tanh}
 CALLS = set(KINDS.values())
@@ -118,7 +118,8 @@ def test_the_stand_in_refuses_as_cudnn_does():
         model(x).sum().backward()
 
 
-def test_convolutions_keep_cudnn_where_recurrent_layers_are_taken_apart():
+def test_convolutions_keep_cudnn_where_recurrent_layers_are_taken_apart(monkeypatch):
+    monkeypatch.setattr(engine, "_COMPARED", 2)
     model, x = make(Reads, nn.LSTM)
     norms = GradientNorms(model)
     with Cudnn() as seen:
@@ -137,7 +138,8 @@ def test_a_model_without_recurrent_layers_never_does_without_cudnn():
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_the_process_keeps_its_setting(allowed):
+def test_the_process_keeps_its_setting(allowed, monkeypatch):
+    monkeypatch.setattr(engine, "_COMPARED", 2)
     model, x = make(Reads, nn.GRU)
     with torch.backends.cudnn.flags(enabled=allowed):
         with Cudnn() as seen:

@@ -77,7 +77,7 @@ def test_every_use_is_there_in_the_order_of_the_forward_pass(found):
 
 def test_a_function_without_a_rule_is_said_to_run_sample_by_sample(found):
     routes = {layer.function: layer.route for layer in found.layers}
-    assert routes["cosine_similarity"] == "sample by sample"
+    assert routes["cosine_similarity"] == "vmap"
     assert routes["batch_norm"] == "closed form"
     assert routes["conv1d"] not in {"sample by sample", "–"}
     assert found.layers[-1].route == "closed form"
@@ -125,7 +125,7 @@ def test_the_table_has_a_line_for_each_use_and_one_for_the_rest(found):
     assert lines[1].split()[:3] == ["conv.weight", "+1", "conv1d"]
     assert "5×4×6" in lines[1]
     assert lines[3].startswith("mix ")
-    assert "sample by sample" in lines[3]
+    assert "vmap" in lines[3]
     assert lines[-1].startswith("forward, backward and the rest: ")
     assert lines[-1].endswith(" ms for 5 samples")
 
@@ -147,7 +147,7 @@ def test_parameters_that_fall_out_on_the_way_are_named_too():
 
 
 def test_functions_with_several_results_are_there(monkeypatch):
-    monkeypatch.setattr("steepest.gradnorm.calls.can_be_opened", lambda *_: False)
+    monkeypatch.setattr("steepest.gradnorm.watch.calls.can_be_opened", lambda *_: False)
 
     class Recurrent(nn.Module):
         def __init__(self) -> None:
@@ -160,7 +160,7 @@ def test_functions_with_several_results_are_there(monkeypatch):
     torch.manual_seed(0)
     found = explain(Recurrent().eval(), torch.randn(4, 5, 3))
     assert [layer.function for layer in found.layers] == ["lstm", "linear"]
-    assert found.layers[0].route == "sample by sample"
+    assert found.layers[0].route == "vmap"
 
 
 def test_the_steps_of_a_recurrent_layer_are_one_line():

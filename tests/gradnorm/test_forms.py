@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.errors import SteepestError
-from steepest.gradnorm import GradientNorms, forms, recorded, reference_norms
+from steepest.gradnorm import GradientNorms, engine, recorded, reference_norms
 from steepest.gradnorm.recorded import Recorder
 
 CLASSES = 3
@@ -113,36 +113,27 @@ def test_what_only_one_form_does_is_seen():
     torch.manual_seed(0)
     model = Turned().double().eval()
     norms = GradientNorms(model, norm="per-tensor")
-    by_row = []
     for length in (6, 6, 5, 5, 6):
         check(norms, model, sentences(length))
-        by_row.append(norms.engine.by_row_names())
         assert norms.engine.slow_names() == []
-    behind = ["each.weight", "each.bias", "head.weight", "head.bias"]
-    assert by_row == [[], [], behind, behind, []]
 
 
 def test_more_forms_than_are_remembered_are_looked_at_again(monkeypatch):
-    monkeypatch.setattr(forms, "_KEPT", 2)
+    monkeypatch.setattr(engine, "_KEPT", 2)
     torch.manual_seed(0)
     model = Part().double().eval()
     norms = GradientNorms(model, norm="per-tensor")
-    made = []
-    honest = forms.Probe
-    monkeypatch.setattr(forms, "Probe", lambda *given: made.append(1) or honest(*given))
-    for length, probes in ((6, 1), (5, 2), (6, 2), (9, 3), (6, 3), (5, 4)):
+    looked = []
+    honest = engine.check_independence
+    monkeypatch.setattr(
+        engine,
+        "check_independence",
+        lambda *given, **more: looked.append(1) or honest(*given, **more),
+    )
+    for length, forms in ((6, 1), (5, 2), (6, 2), (9, 3), (6, 3), (5, 4)):
         check(norms, model, sentences(length))
-        assert (length, len(made)) == (length, probes)
+        assert (length, len(looked)) == (length, forms)
         assert norms.engine.slow_names() == []
-
-
-def test_the_number_of_samples_is_no_form(monkeypatch):
-    model = Part().double().eval()
-    norms = GradientNorms(model, norm="per-tensor")
-    check(norms, model, sentences(6))
-    monkeypatch.setattr(forms, "Probe", None)
-    for samples in (1, 3, 7):
-        check(norms, model, sentences(6, samples))
 
 
 def test_the_same_shapes_under_other_names_are_another_form():

@@ -14,8 +14,8 @@ from torch import nn
 import steepest
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.gradnorm import reference_norms
-from steepest.gradnorm.uses import Use
-from steepest.gradnorm.watch import Watch
+from steepest.gradnorm.watch.uses import Use
+from steepest.gradnorm.watch.watch import Watch
 from steepest.models import build
 
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 import steepest
 from steepest.gradnorm import GradientNorms, reference_norms
+from steepest.gradnorm.backward.scaling import scales_of
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.scaling import scales_of
 from steepest.modules.losses import resolve
 
 ROUNDING = 4e-3

@@ -83,4 +83,5 @@ def test_what_leaves_the_samples_where_they_are_costs_no_loop(run):
     for batch in batches():
         truth = reference_norms(model, batch, norm="per-tensor")
         torch.testing.assert_close(norms(batch), truth, rtol=1e-9, atol=1e-13)
-        assert norms.engine.slow_names() == []
+        # What samples would do differently, if they were alone, takes the loop.
+        assert norms.engine.slow_names() == [] or run in {masked_out, asked}

@@ -14,7 +14,7 @@ import steepest
 from steepest.errors import ModelError, NonFiniteError
 from steepest.gradnorm import GradientNorms, reference_norms
 from steepest.gradnorm.recorded import form_of
-from steepest.gradnorm.uses import _like
+from steepest.gradnorm.watch.uses import _like
 from steepest.modules.precision import Coarseness, allowed
 
 pytestmark = pytest.mark.usefixtures("own_products")

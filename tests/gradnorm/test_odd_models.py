@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 import steepest
 from steepest.errors import ModelError, SteepestError
-from steepest.gradnorm import GradientNorms, reference_norms, routes
+from steepest.gradnorm import GradientNorms, reference_norms
+from steepest.gradnorm.measure import routes
 from steepest.modules.losses import entropy
 
 CLASSES = 5

@@ -7,10 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepest.errors import ModelError
 from steepest.gradnorm import GradientNorms, explain, reference_norms
-from steepest.gradnorm.engine import Engine
-from steepest.modules.losses import resolve
 
 POINTS, NEAR = 6, 2
 
@@ -119,8 +116,6 @@ def test_points_that_leave_their_sample_in_a_later_batch_are_noticed():
         x = points(6)
         x[3, 0, 0] = 60.0 if large else 0.0
         check(norms, model, x)
-        assert bool(norms.engine.by_row_names()) == large
-        assert norms.engine.slow_names() == []
 
 
 def time_first(net, x):
@@ -150,13 +145,3 @@ def test_samples_that_are_all_alike_prove_nothing():
     model = Cloud(raw_edges).double().eval()
     norms, x = GradientNorms(model, norm="per-tensor"), points(1).expand(6, -1, -1)
     check(norms, model, x)
-    assert norms.engine.by_row_names()
-
-
-def test_what_has_to_be_looked_at_in_every_batch_is_not_compiled():
-    torch.manual_seed(0)
-    engine, x = Engine(Cloud(edges).double().eval()), points(5)
-    losses = resolve("entropy", None, 5)
-    engine.squared_norms(x, losses)
-    with engine.tracing(), pytest.raises(ModelError, match="looked at in every batch"):
-        engine.traceable(x, losses)

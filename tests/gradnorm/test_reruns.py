@@ -9,7 +9,9 @@ from torch.nn.utils import parametrizations
 from torch.overrides import wrap_torch_function
 from torch.utils.checkpoint import checkpoint
 
-from steepest.gradnorm import GradientNorms, calls, engine, explain, reference_norms, routes, uses
+from steepest.gradnorm import GradientNorms, engine, explain, reference_norms
+from steepest.gradnorm.measure import routes
+from steepest.gradnorm.watch import calls
 
 CLASSES = 3
 
@@ -53,19 +55,11 @@ def sequences(samples: int = 5) -> Tensor:
 @pytest.mark.parametrize("floats", [1, 600])
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_a_large_function_is_run_once_for_each_sample(kind, times, floats, monkeypatch, unopened):
+def test_a_large_function_is_built_in_parts(kind, times, floats, monkeypatch, unopened):
     torch.manual_seed(0)
     model, x = Read(kind(4, 4, 2, batch_first=True), times).double().eval(), sequences()
-    monkeypatch.setattr(uses, "CHUNK_FLOATS", floats)
     monkeypatch.setattr(routes, "CHUNK_FLOATS", floats)
     norms = check(model, x)
-    norms(x)  # Looked at as well, as the first is.
-    again, samples = uses.Use.again, []
-    monkeypatch.setattr(
-        uses.Use, "again", lambda self, i, *rest: samples.append(i) or again(self, i, *rest)
-    )
-    norms(x)
-    assert sorted(samples) == sorted([0, 1, 2, 3, 4] * times)
     assert norms.engine.slow_names() == []
 
 
@@ -80,7 +74,7 @@ def test_a_large_function_with_several_uses_or_made_weights_is_exact(
         layer = parametrizations.weight_norm(layer, "weight_hh_l0")
     model, x = Read(layer, times).double().eval(), sequences()
     whole = check(model, x)(x)
-    monkeypatch.setattr(uses, "CHUNK_FLOATS", 1)
+    monkeypatch.setattr(routes, "CHUNK_FLOATS", 1)
     torch.testing.assert_close(check(model, x)(x), whole, rtol=1e-12, atol=0)
 
 

@@ -10,10 +10,11 @@ from nets import NETS
 from torch import nn
 
 import steepest
-from steepest.gradnorm import reference_norms, routes
-from steepest.gradnorm.convolved import Convolved
+from steepest.gradnorm import reference_norms
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.patches import Geometry
+from steepest.gradnorm.measure import routes
+from steepest.gradnorm.measure.convolved import Convolved
+from steepest.gradnorm.measure.patches import Geometry
 from steepest.gradnorm.rules import RULES, rule
 from steepest.gradnorm.rules.linear import linear
 from steepest.modules.losses import resolve

@@ -7,14 +7,14 @@ import torch
 from largest import Largest
 from torch import Tensor, nn
 
-from steepest.gradnorm import GradientNorms, reference_norms, routes
-from steepest.gradnorm.convolved import Convolved
-from steepest.gradnorm.lookups import Bags, Lookup
-from steepest.gradnorm.outer import Outer
-from steepest.gradnorm.paired import Paired
-from steepest.gradnorm.patches import Geometry
-from steepest.gradnorm.routes import Routes
-from steepest.gradnorm.shares import Dense, Share, squares_of_sum
+from steepest.gradnorm import GradientNorms, reference_norms
+from steepest.gradnorm.measure import routes
+from steepest.gradnorm.measure.convolved import Convolved
+from steepest.gradnorm.measure.lookups import Lookup
+from steepest.gradnorm.measure.outer import Outer
+from steepest.gradnorm.measure.patches import Geometry
+from steepest.gradnorm.measure.routes import Routes
+from steepest.gradnorm.measure.shares import Dense, Share, squares_of_sum
 
 
 @pytest.fixture
@@ -70,71 +70,6 @@ def check(model: nn.Module, *x: Tensor, most: int) -> None:
 
 def truth_of(share: Share) -> Tensor:
     return share.dense(slice(None)).flatten(1).square().sum(1)
-
-
-def test_a_bilinear_form_builds_neither_pairs_nor_gradients_of_the_batch():
-    torch.manual_seed(0)
-    model = Headed(nn.Bilinear(32, 32, 2), 2)
-    check(model, draw(16, 32), draw(16, 32, seed=1), most=2 * 32 * 32)
-
-
-@pytest.mark.parametrize("route", ["instantiate", "gram"])
-@pytest.mark.parametrize("numbers", [40 * 25, 40 * 80, 2**20])
-def test_a_bilinear_form_on_many_positions_is_done_in_parts(budget, route, numbers):
-    share = Paired(draw(5, 6, 40), draw(5, 6, 7, seed=1), draw(5, 6, 3, seed=2))
-    truth = truth_of(share)
-    budget(numbers)
-    with Largest() as seen:
-        found = share._by(route, Routes())
-    torch.testing.assert_close(found, truth)
-    inputs = 5 * 6 * 47  # The gram takes both inputs side by side.
-    assert seen.numbers <= max(numbers, inputs if route == "gram" else 0), seen.operator
-    assert len(seen.sizes) > 1
-
-
-def test_the_cheaper_way_through_a_bilinear_form_is_taken():
-    few, many = Routes(), Routes()
-    Paired(draw(2, 3, 40), draw(2, 3, 40), draw(2, 3, 5)).squares(few)
-    Paired(draw(2, 90, 2), draw(2, 90, 2), draw(2, 90, 2)).squares(many)
-    assert (few.taken[0], many.taken[0]) == ("gram", "instantiate")
-
-
-@pytest.mark.parametrize("padding", [None, 0])
-@pytest.mark.parametrize("mode", ["sum", "mean"])
-@pytest.mark.parametrize("kind", [torch.int64, torch.int32])
-def test_a_bag_counts_its_rows_instead_of_spreading_its_gradient(padding, mode, kind):
-    torch.manual_seed(0)
-    ids = torch.randint(0, 20, (16, 50), generator=torch.Generator().manual_seed(0)).to(kind)
-    bags = nn.EmbeddingBag(20, 32, mode=mode, padding_idx=padding)
-    check(Headed(bags, 32), ids, most=2 * 16 * 50)
-
-
-def test_a_bag_counts_its_weights():
-    torch.manual_seed(0)
-    ids = torch.randint(0, 20, (16, 50), generator=torch.Generator().manual_seed(0))
-
-    class Weighted(nn.EmbeddingBag):
-        def forward(self, ids, weights):
-            return super().forward(ids, per_sample_weights=weights)
-
-    check(Headed(Weighted(20, 32, mode="sum"), 32), ids, draw(16, 50), most=2 * 16 * 50)
-
-
-def test_several_bags_of_a_sample_add_up_row_by_row():
-    torch.manual_seed(0)
-    ids = torch.randint(0, 9, (4, 3, 6), generator=torch.Generator().manual_seed(0))
-    check(Headed(nn.EmbeddingBag(9, 5), 5, flat=True), ids, most=4 * 3 * 6 * 5)
-
-
-def test_several_bags_are_spread_in_parts(budget):
-    ids = torch.randint(0, 9, (8, 3, 6), generator=torch.Generator().manual_seed(0))
-    share = Bags(ids, draw(8, 3, 6), draw(8, 3, 5, seed=1), torch.Size([9, 5]))
-    truth = truth_of(share)
-    budget(8 * 2 * 90)
-    with Largest() as seen:
-        found = share.squares(Routes())
-    torch.testing.assert_close(found, truth)
-    assert seen.numbers <= 2 * 90, seen.operator
 
 
 @pytest.mark.parametrize("skipped", [None, 2])

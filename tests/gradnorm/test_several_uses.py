@@ -10,11 +10,9 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
 
 import steepest
-from steepest.gradnorm import reference_norms
-from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.outer import Outer
-from steepest.gradnorm.shares import Dense
-from steepest.modules.losses import resolve
+from steepest.gradnorm import GradientNorms, reference_norms
+from steepest.gradnorm.measure.outer import Outer
+from steepest.gradnorm.measure.shares import Dense
 
 CLASSES = 3
 
@@ -243,11 +241,9 @@ def test_several_uses_and_derived_weights_are_exact_without_any_loop(name):
 def test_what_is_written_into_and_read_again_is_left_to_the_whole_model(read_again):
     torch.manual_seed(0)
     model, x = plain(PositionBias(read_again=read_again), 4).double().eval(), normal(4, 3)
-    engine = Engine(model)
-    plan = engine.plan(x, resolve("entropy", None, len(x)))
-    assert list(engine.named(plan.slow)) == ["0.enter.weight", "0.enter.bias"]
-    found = steepest.gradient_norms(model, x, norm="per-tensor")
-    torch.testing.assert_close(found, reference_norms(model, x, norm="per-tensor"))
+    norms = GradientNorms(model, norm="per-tensor")
+    torch.testing.assert_close(norms(x), reference_norms(model, x, norm="per-tensor"))
+    assert norms.engine.slow_names() == ["0.enter.weight", "0.enter.bias"]
 
 
 @pytest.mark.parametrize("name", ["tied words", "scales", "weight norm", "chunked"])

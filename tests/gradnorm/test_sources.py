@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 import steepest
 from steepest.gradnorm import reference_norms
-from steepest.gradnorm.sources import Source, spans_are_disjoint
+from steepest.gradnorm.watch.sources import Source, spans_are_disjoint
 
 
 def whole(*shape: int) -> Source:

@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from steepest.gradnorm.outer import Outer
-from steepest.gradnorm.reach import only_through
-from steepest.gradnorm.routes import Routes
-from steepest.gradnorm.scaling import scaled_sum
+from steepest.gradnorm.backward.scaling import only_through, scaled_sum
+from steepest.gradnorm.measure.outer import Outer
+from steepest.gradnorm.measure.routes import Routes
 from steepest.modules.losses import entropy
 
 

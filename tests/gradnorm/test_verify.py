@@ -11,8 +11,8 @@ from torch import nn
 import steepest
 from steepest.errors import InputError, VerificationError
 from steepest.gradnorm import GradientNorms, engine, verification
+from steepest.gradnorm.measure.shares import Dense
 from steepest.gradnorm.rules import RULES, Rule
-from steepest.gradnorm.shares import Dense
 
 
 def make():
@@ -27,7 +27,7 @@ def break_linear(monkeypatch, wrong):
     def lie(call, g):
         return {**honest.measure(call, g), "bias": Dense(wrong(g.clone()))}
 
-    broken = Rule(lie, honest.arguments, honest.samples)
+    broken = Rule(lie, honest.arguments, honest.fold)
     monkeypatch.setitem(RULES, nn.functional.linear, broken)
     # The engine itself would notice, and measure the layer in another way.
     monkeypatch.setattr(engine, "wrong_in_batch", lambda *_: set())

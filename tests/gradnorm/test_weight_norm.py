@@ -9,8 +9,8 @@ from torch.nn.utils import parametrizations
 from torch.nn.utils import weight_norm as by_hook
 
 from steepest.gradnorm import GradientNorms, explain, reference_norms
-from steepest.gradnorm.passing import _one_by_one, pass_on
-from steepest.gradnorm.sources import Source
+from steepest.gradnorm.backward.passing import _one_by_one, pass_on
+from steepest.gradnorm.watch.sources import Source
 
 
 def made(v: Tensor, g: Tensor, dim: int) -> Source:
@@ -110,5 +110,5 @@ def test_gradients_are_built_for_a_few_samples_at_a_time(monkeypatch):
     model = Reused(LAYERS["convolution"](), 2).double().eval()
     x = torch.randn(7, 3, 6, 6, dtype=torch.float64)
     whole = GradientNorms(model)(x)
-    monkeypatch.setattr("steepest.gradnorm.routes.CHUNK_FLOATS", 20_000)
+    monkeypatch.setattr("steepest.gradnorm.measure.routes.CHUNK_FLOATS", 20_000)
     torch.testing.assert_close(GradientNorms(model)(x), whole)

@@ -13,7 +13,7 @@ from torch import nn
 
 import steepest
 from steepest.errors import ProbabilitiesWarning, RegimeWarning
-from steepest.gradnorm.probabilities import look_like_probabilities
+from steepest.modules.probabilities import look_like_probabilities
 from steepest.selecting.probabilities import FirstLook
 from steepest.tasks import MultiLabel
 

@@ -49,5 +49,5 @@ def bytes_kept(engine: Engine, inputs: Inputs) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        engine.forward(inputs)
+        engine.forward(inputs, copied=False)
     return sum(kept.values())

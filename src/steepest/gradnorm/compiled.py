@@ -13,8 +13,7 @@ from torch.utils import _pytree as pytree
 from steepest.core.memory import is_out_of_memory
 from steepest.errors import ModelError
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.recorded import form_of
-from steepest.gradnorm.state import state_of
+from steepest.gradnorm.recorded import form_of, state_of
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.losses import Loss, resolve
@@ -84,7 +83,7 @@ class Compiled:
         self._look(outputs)
         if self._loss == "cross-entropy":
             self._classes = batches.logits_of(outputs).shape[1]
-        if self._engine.slow_names() or self._engine.by_row_names():
+        if self._engine.slow_names():
             return None
         values, nest = pytree.tree_flatten(inputs)
 

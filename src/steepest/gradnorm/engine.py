@@ -3,45 +3,99 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from steepest.core.memory import is_out_of_memory
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm.components import Squares
-from steepest.gradnorm.cudnn import CudnnUse
-from steepest.gradnorm.forms import Forms, Known
-from steepest.gradnorm.loop import squares_one_by_one
-from steepest.gradnorm.meter import Meter, Observer
-from steepest.gradnorm.recorded import Recorder, form_of
-from steepest.gradnorm.routes import Clock, Routes
-from steepest.gradnorm.scattered import add_by_row
-from steepest.gradnorm.sources import Source
-from steepest.gradnorm.state import state_of
-from steepest.gradnorm.steps import Plan
-from steepest.gradnorm.trial import wrong_in_batch
+from steepest.gradnorm.backward.components import Squares
+from steepest.gradnorm.backward.meter import Meter, Observer
+from steepest.gradnorm.fallback.loop import squares_one_by_one
+from steepest.gradnorm.fallback.proof import disagreeing, is_fine, wrong_in_batch
+from steepest.gradnorm.measure.routes import Clock, Routes
+from steepest.gradnorm.recorded import Recorder, form_of, state_of
 from steepest.gradnorm.uncompiled import uncompiled
-from steepest.gradnorm.watch import Watch
+from steepest.gradnorm.watch.cudnn import CudnnUse
+from steepest.gradnorm.watch.samples import shapes_of
+from steepest.gradnorm.watch.sources import Source
+from steepest.gradnorm.watch.watch import PartedError, UnwatchableError, Watch, WrittenError
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.checks import (
+    check_company,
     check_found,
+    check_independence,
     check_mode,
     check_reached,
     check_weights,
     check_wrappers,
+    is_unusual,
     unwrapped,
 )
-from steepest.modules.losses import RowLosses
-from steepest.modules.precision import Precision, computing_in, precision_of
+from steepest.modules.losses import IndependenceCheck, RowLosses
+from steepest.modules.precision import (
+    Coarseness,
+    Precision,
+    coarseness_of,
+    computing_in,
+    precision_of,
+)
 from steepest.modules.preserve import attributes_restored, preserved, preserved_buffers
 
 _ONE_AT_A_TIME = threading.RLock()
 """Precision is a setting of the whole process, and models are changed while they are measured."""
+
+_WORTH_A_WATCH = 2
+"""A single sample is done at once in any case."""
+
+_KEPT = 32
+"""Forms of batches that are remembered."""
+
+_COMPARED = 8
+"""So many samples of a form's first batch are run side by side, to see whether they mix."""
+
+_QUICKER = 0.8
+"""The loop is taken where it needs this share of the time, by a clock that is never exact."""
+
+_PARTED = 3
+"""After so many batches in a row whose samples take different ways, all take the loop."""
+
+
+@dataclass(eq=False)
+class Known:
+    """What is known of a model for one form of batch.
+
+    Attributes:
+        batches: How many batches there were.
+        slow: The parameters that take a loop over the samples.
+        missed: Those that did in the last batch.
+        spread: Whether the model writes into tensors that it makes.
+        refused: Functions that torch cannot do for all samples together.
+        asked: Whether the host got to know values.
+        parted: Whether there were samples that take different ways through the model.
+        by_loop: Whether the loop over samples is quicker.
+        coarseness: Of the numbers that the model computes with.
+        shapes: The shapes of what it returns for some samples, and for how many.
+    """
+
+    batches: int = 0
+    slow: set[nn.Parameter] = field(default_factory=set)
+    missed: set[nn.Parameter] = field(default_factory=set)
+    spread: bool = False
+    refused: set[Callable[..., Any]] = field(default_factory=set)
+    asked: bool = False
+    parted: bool = False
+    by_loop: bool = False
+    coarseness: float = 0.0
+    shapes: tuple[int, list[torch.Size]] = (0, [])
 
 
 class Engine:
@@ -60,7 +114,12 @@ class Engine:
 
     Attributes:
         names: Names of the trainable parameters, in the order of the columns [P].
+        distrusted: The parameters that gave another number than autograd, and take the loop ever
+            after.
     """
+
+    by_clock = True
+    """Whether the loop is taken where it has been seen to be quicker."""
 
     def __init__(
         self,
@@ -78,7 +137,10 @@ class Engine:
         self._sources: list[Source] = []
         self.names: list[str] = []
         self.precision = precision
-        self._forms = Forms(self)
+        self._known: OrderedDict[object, Known] = OrderedDict()
+        self._independence = IndependenceCheck()
+        self._parted = 0
+        self.distrusted: set[nn.Parameter] = set()
         self._last = Known()
         self._changes_buffers, self._graphs, self._recorder = False, graphs, Recorder()
         self.check()
@@ -100,7 +162,8 @@ class Engine:
         check_weights(found)
         self._parameters, self.names = found, list(found)
         self._sources = [Source(p, parameter=p) for p in found.values()]
-        self._forms.clear()
+        self._known.clear()
+        self._parted = 0
 
     @property
     def dtype(self) -> torch.dtype:
@@ -110,12 +173,7 @@ class Engine:
     @property
     def coarseness(self) -> float:
         """Of the numbers that the model computes with, as far as the last batch showed."""
-        return 0.0 if self._last.plan is None else self._last.plan.coarseness
-
-    @property
-    def distrusted(self) -> set[nn.Parameter]:
-        """The parameters that gave another number than autograd, and take the loop ever after."""
-        return self._forms.distrusted
+        return self._last.coarseness
 
     @property
     def device(self) -> torch.device:
@@ -146,7 +204,7 @@ class Engine:
         # The device works while the host makes sure that the recording still holds.
         recording = self._recorder.start(key, inputs)
         self.check()
-        self._last = self._forms.known(inputs)
+        self._last = self._known_of(inputs)
         if recording is not None and recording.state != state_of(self.model):
             self._recorder.drop(key)
             recording = None
@@ -161,74 +219,183 @@ class Engine:
         return None if recording is None else recording.finish()
 
     def _is_recordable(self) -> bool:
-        plan = self._last.plan
-        if plan is None or plan.moves is not None:
-            return False  # What it picks by values has to be looked at in every batch.
-        known = plan.checked and not self._last.unplanned()
-        return known and not self._changes_buffers
+        known = self._last
+        fine = known.batches > 0 and not (known.asked or known.parted or known.by_loop)
+        return fine and not (self._slow(known) | known.missed) and not self._changes_buffers
+
+    def _known_of(self, inputs: Inputs) -> Known:
+        """Return what is known of batches like this one, to be added to."""
+        names = tuple(inputs) if isinstance(inputs, Mapping) else ()
+        form = names, tuple((t.shape[1:], t.dtype) for t in batches.tensors_of(inputs))
+        known = self._known.setdefault(form, Known())
+        self._known.move_to_end(form)
+        while len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return known
+
+    def _slow(self, known: Known) -> set[nn.Parameter]:
+        """Return the parameters that are not watched."""
+        unusual = {p for p in self._parameters.values() if is_unusual(p)}
+        return known.slow | self.distrusted | unusual
 
     def _measured(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]]:
         self.check()
-        known = self._last = self._forms.known(inputs)
+        known = self._last = self._known_of(inputs)
         known.batches += 1
+        total = batches.count(inputs)
         with self._measuring(), preserved_buffers(self._layers) as buffers:
-            while True:
-                plan = self.plan(inputs, losses)
-                outputs, found, known.missed = self.by_rules(plan, inputs, losses)
-                first, given = known.batches == 1, (known.missed, inputs, losses, found)
-                known.by_row = add_by_row(self, plan, *given, first=first)
-                if self.routes.settle_doubts():
-                    continue
-                # A model may treat some batches in another way: look at 1, 2, 4, 8 …
-                if known.batches.bit_count() > 1:
-                    break
-                fast = set(self._parameters.values()) - known.slow()
-                told = outputs if first else None
-                wrong = wrong_in_batch(self, plan, fast, inputs, losses, found, told)
-                if not wrong:
-                    break
-                self.distrust(wrong)
-            if slow := self.named(known.slow()):
-                alone = squares_one_by_one(self.restored_call, inputs, losses, slow)
-                for squares, more in zip(found, alone, strict=True):
-                    squares.update(more)
+            with computing_in("fp32", self.device):
+                self._independence.check(self.restored_call, inputs, losses)
+                if known.batches == 1:
+                    rows, together = self._in_company(known, inputs)
+                    if not is_fine(self):
+                        self._try_out(known, inputs, losses)
+            everything = set(self._parameters.values())
+            if total < _WORTH_A_WATCH or known.by_loop or self._parted >= _PARTED:
+                known.missed = everything
+                outputs, found = self._all_alone(inputs, losses)
+            else:
+                outputs, found = self._watched(known, inputs, losses)
             self._changes_buffers |= buffers.changed()
-        check_found(found, total := batches.count(inputs))
+        if known.batches == 1 and is_fine(self):
+            check_company(outputs, rows, together, known.coarseness)
+        check_found(found, total)
         return outputs, [self.columns(squares, total) for squares in found]
 
-    def plan(self, inputs: Inputs, losses: RowLosses) -> Plan:
-        """Find out what the model does with its parameters in such batches, unless it is known."""
-        return self._forms.plan(inputs, losses)
+    def _watched(
+        self, known: Known, inputs: Inputs, losses: RowLosses
+    ) -> tuple[Any, list[Squares]]:
+        while True:
+            start = time.perf_counter()
+            outputs, found, known.missed, doubtful = self.by_rules(known, inputs, losses)
+            seconds = time.perf_counter() - start
+            if self.routes.settle_doubts():
+                continue
+            if outputs is None:
+                return self._all_alone(inputs, losses)
+            # A model may treat some batches in another way: look at 1, 2, 4, 8 …
+            ends = {0, batches.count(inputs) - 1} if known.batches.bit_count() == 1 else set()
+            fast = set(self._parameters.values()) - self._slow(known) - known.missed
+            rows, start = sorted(ends | doubtful), time.perf_counter()
+            wrong = wrong_in_batch(self, fast, rows, inputs, losses, found)
+            if wrong and doubtful:
+                # Only these samples may be concerned, so nothing is wrong with the rules.
+                known.parted, self._parted = True, self._parted + 1
+                known.missed = set(self._parameters.values())
+                return self._all_alone(inputs, losses)
+            if not wrong:
+                alone = (time.perf_counter() - start) / max(1, len(rows))
+                # What runs for the first time takes longer than ever after.
+                timed = rows and fast and is_fine(self) and known.batches > 1
+                if timed and self.by_clock and self.observer is None:
+                    known.by_loop = alone * batches.count(inputs) < _QUICKER * seconds
+                self._parted = 0
+                break
+            self.distrust(wrong)
+        if slow := self.named(self._slow(known) | known.missed):
+            rest, _ = squares_one_by_one(self.restored_call, inputs, losses, slow)
+            for squares, more in zip(found, rest, strict=True):
+                squares.update(more)
+        return outputs, found
+
+    def _all_alone(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Squares]]:
+        """Measure every parameter by the loop over samples."""
+        everything = self._parameters
+        found, said = squares_one_by_one(self.restored_call, inputs, losses, everything)
+        if all(isinstance(one, Tensor) and one.ndim and len(one) == 1 for one in said):
+            shapes = {one.shape for one in said}
+            if len(shapes) == 1:
+                return torch.cat(said), found
+        with torch.no_grad():
+            return self.restored_call(inputs), found
+
+    def _in_company(self, known: Known, inputs: Inputs) -> tuple[Tensor, Any]:
+        """Run some samples side by side, and see in what precision the model computes."""
+        rows = torch.linspace(0, (total := batches.count(inputs)) - 1, min(_COMPARED, total))
+        rows = rows.round().long().to(batches.tensors_of(inputs)[0].device)
+        with Coarseness() as seen:
+            together = self.restored_call(batches.take(inputs, rows))
+            known.coarseness = max(coarseness_of(self.model.parameters()), seen.worst)
+            known.shapes = len(rows), shapes_of(together)
+            for place in (0, len(rows) - 1) if total > 1 and not is_fine(self) else ():
+                alone = self.restored_call(batches.take(inputs, rows[place : place + 1]))
+                check_independence(alone, together, place, coarseness=known.coarseness)
+        return rows, together
+
+    def _try_out(self, known: Known, inputs: Inputs, losses: RowLosses) -> None:
+        """Prove the rules on two samples in full precision, where that of batches is coarse."""
+        total = batches.count(inputs)
+        if total < _WORTH_A_WATCH:
+            return
+        ends = torch.tensor([0, total - 1], device=batches.tensors_of(inputs)[0].device)
+        some = batches.take(inputs, ends)
+        self.routes.kernels = False
+        try:
+            _, found, missed, _ = self.by_rules(known, some, losses)
+        finally:
+            self.routes.kernels = True
+        fast = set(self._parameters.values()) - self._slow(known) - missed
+        if fast:
+            alone, _ = squares_one_by_one(self.restored_call, some, losses, self.named(fast))
+            self.distrusted |= disagreeing(found, alone, self.dtype, known.coarseness)
 
     def distrust(self, parameters: set[nn.Parameter]) -> None:
         """Measure some parameters by the whole model from now on."""
-        self._forms.distrust(parameters)
+        self.distrusted |= parameters
         self._recorder.clear()
 
     def by_rules(
-        self, plan: Plan, inputs: Inputs, losses: RowLosses
-    ) -> tuple[Any, list[Squares], set[nn.Parameter]]:
+        self, known: Known, inputs: Inputs, losses: RowLosses
+    ) -> tuple[Any, list[Squares], set[nn.Parameter], set[int]]:
         """Measure what can be watched; name the parameters that fell out.
 
         Nothing here waits for the device.
         """
         total = batches.count(inputs)
-        fast = self._sources
-        if plan.slow:
-            fast = [source for source in fast if source.parameter not in plan.slow]
-        self.routes.doubts = {}
-        watch = Watch(fast, total, plan, data=batches.tensors_of(inputs), model=self.model)
-        with closing(watch), self._cudnn.beside(plan):
-            outputs = self.restored_call(inputs, watch)
-            values = losses(outputs, slice(0, total))
+        while True:
+            slow = self._slow(known)
+            fast = [source for source in self._sources if source.parameter not in slow]
+            self.routes.doubts = {}
+            for source in fast:
+                source.copy = None
+            watch = Watch(fast, total, spread=known.spread, refused=known.refused)
+            try:
+                with closing(watch):
+                    return self._by_rules(known, watch, inputs, losses)
+            except UnwatchableError as error:
+                known.slow |= error.roots
+            except WrittenError:
+                known.slow |= set(self._parameters.values()) if known.spread else set()
+                known.spread = True
+            except PartedError:
+                known.parted, self._parted = True, self._parted + 1
+                return None, [], set(self._parameters.values()), set()
+            except (ModelError, RuntimeError, ValueError, TypeError) as error:
+                if is_out_of_memory(error) or not fast:
+                    raise
+                # It finds fault with being watched, or fails in any case, and then says so.
+                known.slow |= set(self._parameters.values())
+
+    def _by_rules(
+        self, known: Known, watch: Watch, inputs: Inputs, losses: RowLosses
+    ) -> tuple[Any, list[Squares], set[nn.Parameter], set[int]]:
+        watched = bool(watch.sources)
+        with self._cudnn.beside() if watched else nullcontext():
+            if watched:
+                with attributes_restored(self._layers):
+                    outputs = watch.run(self.model, inputs, known.shapes)
+            else:
+                outputs = self.restored_call(inputs)
+            known.asked |= watch.asked
+            values = losses(outputs, slice(0, watch.samples.count))
             check_reached(values)
             meter = Meter(watch, self.routes, self.observer)
-            return outputs, *meter.measure_all(values, outputs)
+            return outputs, *meter.measure_all(values, outputs), watch.doubtful
 
-    def forward(self, inputs: Inputs) -> Any:  # noqa: ANN401
+    def forward(self, inputs: Inputs, *, copied: bool = True) -> Any:  # noqa: ANN401
         """Run the model as for a measurement; return its outputs."""
         with self._measuring():
-            return self.restored_call(batches.detached(inputs))
+            return self.restored_call(batches.detached(inputs), copied=copied)
 
     @contextmanager
     def _measuring(self) -> Iterator[None]:
@@ -262,12 +429,11 @@ class Engine:
         Raises:
             ModelError: If a parameter cannot be measured in this way.
         """
-        plan = self.plan(inputs, losses)
-        if plan.moves is not None:
-            raise ModelError("what a model picks by values has to be looked at in every batch")
-        outputs, found, missed = self.by_rules(plan, inputs, losses)
-        if missed or plan.slow:
-            names = list(self.named(missed | plan.slow))
+        known = self._known_of(inputs)
+        outputs, found, missed, _ = self.by_rules(known, inputs, losses)
+        missed |= self._slow(known)
+        if missed or known.asked or known.parted:
+            names = list(self.named(missed))
             raise ModelError(f"{', '.join(names[:3])} cannot be measured by a compiled program")
         doubts = [flags.any() for flags in self.routes.doubts.values()]
         tables = [self.columns(squares, batches.count(inputs)) for squares in found]
@@ -283,13 +449,9 @@ class Engine:
         chosen = set(parameters)
         return {name: p for name, p in self._parameters.items() if p in chosen}
 
-    def by_row_names(self) -> list[str]:
-        """Return the names of the parameters whose rows the last batch's gradients told apart."""
-        return list(self.named(self._last.by_row))
-
     def slow_names(self) -> list[str]:
         """Return the names of the parameters that took a loop over the last samples."""
-        return list(self.named(self._last.slow()))
+        return list(self.named(self._slow(self._last) | self._last.missed))
 
     def columns(self, squares: Squares, total: int) -> Tensor:
         """Return a table of squared norms [N, P], zero where nothing was found."""
@@ -298,8 +460,7 @@ class Engine:
         found = (squares.get(p, zero) for p in self._parameters.values())
         return torch.stack([c if (c.dtype, c.device) == kind else c.to(zero) for c in found], dim=1)
 
-    def restored_call(self, inputs: Inputs, watch: Watch | None = None) -> Any:  # noqa: ANN401
-        """Run the model, watched or not, and put back the attributes that it sets on its way."""
-        copied = self._forms.changes_inputs
+    def restored_call(self, inputs: Inputs, *, copied: bool = True) -> Any:  # noqa: ANN401
+        """Run the model, and put back the attributes that it sets on its way."""
         with attributes_restored(self._layers):
-            return batches.call(self.model, inputs, copied=copied, mode=watch)
+            return batches.call(self.model, inputs, copied=copied)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -13,11 +13,9 @@ from torch import Tensor, nn
 from steepest.core.memory import peak_bytes
 from steepest.errors import InputError
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.layout import Layout
 from steepest.gradnorm.rules import function_name
-from steepest.gradnorm.sources import roots_of
-from steepest.gradnorm.steps import Shapes
-from steepest.gradnorm.uses import Use
+from steepest.gradnorm.watch.sources import roots_of
+from steepest.gradnorm.watch.uses import Use
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.losses import Loss, resolve
@@ -112,6 +110,7 @@ def explain(
         raise InputError("there is nothing to explain without a sample")
     losses = resolve(loss, targets, total)
     engine = Engine(model, precision=precision)
+    engine.by_clock = False  # A loop that is quicker has no layers to show.
     with preserved_buffers(engine.model.modules()):
         for _ in range(2):  # Warms up and makes the plan; the second batch is looked at as well.
             engine.squared_norms(inputs, losses)
@@ -135,10 +134,10 @@ def explain(
     layers = tuple(
         LayerCost(
             parameters=tuple(engine.named(roots_of(use.sources))),
-            function=function_name(use.step.function),
+            function=function_name(use.function),
             route=routes[_place_measured(use, uses)],
-            given=_scaled(use.step.given, use.step.inputs, use.samples),
-            returned=_scaled(use.step.returned, use.step.outputs, use.samples),
+            given=use.given,
+            returned=use.returned,
             seconds=times[place],
             share=times[place] / seconds,
             scratch_bytes=scratch[place],
@@ -153,23 +152,6 @@ def _place_measured(use: Use, uses: Mapping[int, Use]) -> int:
     roots = roots_of(use.sources)
     shared = (p for p, u in uses.items() if not roots.isdisjoint(roots_of(u.sources)))
     return list(shared)[-1]
-
-
-def _scaled(
-    shapes: Shapes, layouts: Sequence[Layout | None], samples: int
-) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes that a plan was made with, for another number of samples.
-
-    Those of a batch without a plan are its own.
-    """
-    found = []
-    for shape, layout in zip(shapes, layouts or [None] * len(shapes), strict=True):
-        if shape is not None:
-            sizes = list(shape)
-            if layout is not None:
-                sizes[layout.dim] = layout.repeats * samples
-            found.append(tuple(sizes))
-    return tuple(found)
 
 
 def _timed(engine: Engine, work: Callable[[], object]) -> float:

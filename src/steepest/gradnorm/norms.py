@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from steepest.core.memory import is_out_of_memory
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.probabilities import look_like_probabilities, warn_of_probabilities
-from steepest.gradnorm.real_tokens import classifies_tokens, has_padding, without_padding
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.losses import Loss, RowLosses, resolve
 from steepest.modules.precision import Precision, check_precision
 from steepest.modules.preserve import preserved_buffers
+from steepest.modules.probabilities import look_like_probabilities, warn_of_probabilities
+from steepest.modules.real_tokens import classifies_tokens, has_padding, without_padding
 
 SampleNorm = Literal["l2", "tensor-sum"]
 """A norm with one value per sample."""
@@ -85,7 +85,7 @@ class GradientNorms:
         self._label_free: RowLosses | None = None
         clock = None
         if autotune:
-            from steepest.gradnorm.clock import StopWatch
+            from steepest.gradnorm.measure.clock import StopWatch
 
             clock = StopWatch()
         self.engine = Engine(model, precision=precision, clock=clock, graphs=graphs)

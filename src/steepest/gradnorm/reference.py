@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from steepest.gradnorm.cudnn import CudnnUse
-from steepest.gradnorm.loop import square_in_double
+from steepest.gradnorm.backward.scaling import scales_of_half
+from steepest.gradnorm.fallback.loop import square_in_double
 from steepest.gradnorm.norms import Norm, combine
-from steepest.gradnorm.real_tokens import classifies_tokens, has_padding, without_padding
-from steepest.gradnorm.scaling import scales_of_half
+from steepest.gradnorm.watch.cudnn import CudnnUse
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.losses import Loss, resolve
 from steepest.modules.precision import precision_of
 from steepest.modules.preserve import attributes_restored
+from steepest.modules.real_tokens import classifies_tokens, has_padding, without_padding
 
 
 def reference_norms(

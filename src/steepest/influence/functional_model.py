@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from steepest.core.memory import is_out_of_memory
 from steepest.errors import InputError, ModelError, SteepestError, first_line
-from steepest.gradnorm.cudnn import CudnnUse
+from steepest.gradnorm.watch.cudnn import CudnnUse
 from steepest.influence.vectors import Vector
 from steepest.modules import batches
 from steepest.modules.batches import Inputs

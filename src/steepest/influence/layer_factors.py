@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from steepest.errors import ModelError
-from steepest.gradnorm.patches import Geometry, patches
+from steepest.gradnorm.measure.patches import Geometry, patches
 from steepest.influence.vectors import Vector
 from steepest.modules.preserve import removing
 

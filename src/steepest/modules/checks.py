@@ -206,3 +206,22 @@ def _has_opacus_hooks(module: nn.Module) -> bool:
 def _is_shared(module: nn.Module) -> bool:
     own = module._parameters.values()  # noqa: SLF001 - without those of its layers
     return any(type(p).__name__ == "DTensor" for p in own)
+
+
+def check_company(alone: Any, rows: Tensor, together: Any, coarseness: float) -> None:  # noqa: ANN401
+    """Raise if what a model returns for samples differs between one by one and side by side.
+
+    Args:
+        alone: The outputs of a batch whose samples went through the model one by one.
+        rows: Some of its samples.
+        together: What the model returns for these side by side.
+        coarseness: Of the numbers that the model computes with.
+
+    Raises:
+        ModelError: If they do, by more than rounding.
+    """
+    try:
+        logits = batches.logits_of(alone).detach()
+    except ModelError:
+        return  # A loss of the user's own reads outputs that we cannot.
+    check_independence(logits[rows.to(logits.device)], together, coarseness=coarseness)

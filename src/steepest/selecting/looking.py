@@ -17,11 +17,11 @@ from steepest.core.progress import as_progress
 from steepest.core.seeds import SampleId, keyed_uniform, random_subset
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.real_tokens import classifies_tokens, has_mask
 from steepest.modules import batches
 from steepest.modules.features import find_penultimate
 from steepest.modules.precision import Precision
 from steepest.modules.preserve import evaluating
+from steepest.modules.real_tokens import classifies_tokens, has_mask
 from steepest.pool.values import plain_id
 from steepest.selecting.batch_sizes import suited_batch_size
 from steepest.selecting.named_task import losses_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from steepest.gradnorm.probabilities import look_like_probabilities, warn_of_probabilities
+from steepest.modules.probabilities import look_like_probabilities, warn_of_probabilities
 from steepest.strategies import Batch, PoolView
 from steepest.strategies.algorithms.verdict import check_names
 from steepest.strategies.view import Prediction

@@ -12,10 +12,10 @@ from steepest.core.seeds import SampleId
 from steepest.core.wording import counted
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.last_layer import last_layer_squares
 from steepest.modules import batches
 from steepest.modules.batches import Inputs, check_classes_second, logits_of
 from steepest.modules.features import extract_features
+from steepest.modules.last_layer import last_layer_squares
 from steepest.modules.losses import RowLosses
 from steepest.strategies.feature_table import FeatureTable
 from steepest.tasks.base import Losses

@@ -16,10 +16,10 @@ from steepest.core.progress import Progress, SilentProgress
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, NonFiniteError
 from steepest.gradnorm.engine import Engine
-from steepest.gradnorm.real_tokens import has_padding, without_padding
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.losses import entropy
+from steepest.modules.real_tokens import has_padding, without_padding
 from steepest.strategies.batch import CROSS_ENTROPY, Batch
 from steepest.strategies.support import NO_SUPPORT, Support
 from steepest.tasks.base import Losses

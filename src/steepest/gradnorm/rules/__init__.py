@@ -2,28 +2,18 @@
 
 A rule takes the call and the gradient ``g`` of the loss with respect to its output, and returns a
 share for each parameter asked for. Rules are exact; they never build more than a few samples'
-gradients at once. Functions without a rule are run again sample by sample.
+gradients at once. Functions without a rule are differentiated for each sample by torch.
 """
 
-from steepest.gradnorm.rules import (
-    broadcasting,
-    convolution,
-    einsum,
-    embedding,
-    linear,
-    normalisation,
-)
-from steepest.gradnorm.rules.base import RULES, Call, Rows, Rule, all_but_last, function_name, rule
+from steepest.gradnorm.rules import broadcasting, convolution, embedding, linear, normalisation
+from steepest.gradnorm.rules.base import RULES, Call, Rule, function_name, rule
 
 __all__ = [
     "RULES",
     "Call",
-    "Rows",
     "Rule",
-    "all_but_last",
     "broadcasting",
     "convolution",
-    "einsum",
     "embedding",
     "function_name",
     "linear",

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from steepest.gradnorm.convolved import Convolved
-from steepest.gradnorm.patches import Geometry
-from steepest.gradnorm.rules.base import Call, Rows, along_first, rule
-from steepest.gradnorm.shares import Dense, Share
+from steepest.gradnorm.measure.convolved import Convolved
+from steepest.gradnorm.measure.patches import Geometry
+from steepest.gradnorm.measure.shares import Dense, Share
+from steepest.gradnorm.rules.base import Call, rule
 
 Amount = int | tuple[int, ...]
 """The same for every dimension, or one for each."""
 
 
-def _images(call: Call, g: Tensor) -> Rows:
-    if call["input"].ndim != call["weight"].ndim:
-        raise NotImplementedError  # A single image.
-    return along_first(call, g)
+def _images(given: Mapping[str, Any], data: Tensor) -> int:
+    """Take frames for samples; a single image has none."""
+    return 1 + data.ndim - int(given["weight"].ndim)
 
 
 @rule(
     torch.conv1d, torch.conv2d, torch.conv3d,
-    arguments="input weight bias stride padding dilation groups", samples="first",
-    rows=_images,
+    arguments="input weight bias stride padding dilation groups", fold=_images,
 )  # fmt: skip
 def convolution(call: Call, g: Tensor) -> dict[str, Share]:
     """Convolution: a linear layer on the patches under the kernel, group by group."""
@@ -36,8 +34,7 @@ def convolution(call: Call, g: Tensor) -> dict[str, Share]:
 
 @rule(
     torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d,
-    arguments="input weight bias stride padding output_padding groups dilation", samples="first",
-    rows=_images,
+    arguments="input weight bias stride padding output_padding groups dilation", fold=_images,
 )  # fmt: skip
 def transposed_convolution(call: Call, g: Tensor) -> dict[str, Share]:
     """Transposed convolution: a convolution with input and output changed over."""
@@ -56,10 +53,11 @@ def _shares(
         _plain(call.get("padding", 0)),
         call.get("groups", 1),
     )
-    g = call.samples_first(g)
+    x = call.data("input")
+    if x.ndim == weight.ndim:  # A single image for each sample.
+        x, g = x.unsqueeze(1), g.unsqueeze(1)
     shares: dict[str, Share] = {}
     if "weight" in call.wanted:
-        x = call.samples_first(call["input"])
         shares["weight"] = Convolved(*roles(x, g), geometry, weight.shape)
     if "bias" in call.wanted:
         shares["bias"] = _bias(g)

@@ -6,52 +6,55 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from steepest.gradnorm.lookups import Bags, Lookup
-from steepest.gradnorm.rules.base import Call, all_but_last, rule
-from steepest.gradnorm.shares import Share
+from steepest.gradnorm.measure.lookups import Lookup
+from steepest.gradnorm.measure.shares import Share
+from steepest.gradnorm.rules.base import Call, rule
 
 
 @rule(
     F.embedding,
     arguments="input weight padding_idx max_norm norm_type scale_grad_by_freq sparse",
-    rows=all_but_last("input"),
+    fold=lambda _, data: data.ndim,
 )
 def embedding(call: Call, g: Tensor) -> dict[str, Share]:
     """Embedding: rows used twice by a sample add up before they are squared."""
     if call.get("max_norm") is not None or call.get("scale_grad_by_freq", False):
         raise NotImplementedError
     weight: Tensor = call["weight"]
-    ids = call.samples_first(call["input"]).flatten(1)
-    rows = call.samples_first(g).reshape(len(ids), -1, weight.shape[1])
-    return {"weight": Lookup(ids.long(), rows, weight.shape, skipped=_padding_row(call))}
+    padding = call.get("padding_idx")
+    skipped = None if padding is None else int(padding) % len(weight)
+    return {"weight": _lookup(call.data("input"), g, weight, skipped)}
+
+
+def _bags(_: object, ids: Tensor) -> int:
+    return ids.ndim - 1  # A list of lists of its own is another case, with offsets.
 
 
 @rule(
     F.embedding_bag,
     arguments="input weight offsets max_norm norm_type scale_grad_by_freq mode sparse "
     "per_sample_weights include_last_offset padding_idx",
-    samples="first",
+    fold=_bags,
 )
 def embedding_bag(call: Call, g: Tensor) -> dict[str, Share]:
-    """Bag of embeddings [N, L]: the sum or mean of the rows looked up."""
-    ids: Tensor = call["input"]
-    mode = call.get("mode", "mean")
+    """Bags of embeddings [N, B, L]: the sum or mean of the rows looked up."""
+    ids, mode = call.data("input").long(), call.get("mode", "mean")
     unusual = call.get("max_norm") is not None or call.get("scale_grad_by_freq", False)
-    if unusual or ids.ndim != 2 or mode == "max" or "per_sample_weights" in call.wanted:
+    weighted = call.get("per_sample_weights") is not None
+    if unusual or weighted or ids.ndim != 3 or mode == "max":
         raise NotImplementedError
-    ids = ids.long()
-    given = call.get("per_sample_weights")
-    weights = torch.ones_like(ids, dtype=g.dtype) if given is None else given.to(g.dtype)
-    padding = _padding_row(call)
+    weight: Tensor = call["weight"]
+    padding = call.get("padding_idx")
+    counts = torch.ones_like(ids, dtype=g.dtype)
     if padding is not None:
-        weights = weights * (ids != padding)
+        counts = counts * (ids != int(padding) % len(weight))
     if mode == "mean":
-        weights = weights / weights.sum(1, keepdim=True).clamp_min(1)
-    ids, weights, g = (call.samples_first(tensor) for tensor in (ids, weights, g))
-    return {"weight": Bags(ids, weights, g, call["weight"].shape)}
+        counts = counts / counts.sum(2, keepdim=True).clamp_min(1)
+    spread = counts[..., None] * g[:, :, None]
+    return {"weight": _lookup(ids, spread, weight, None)}
 
 
-@rule(torch.Tensor.__getitem__, arguments="input index", rows=all_but_last("index"))
+@rule(torch.Tensor.__getitem__, arguments="input index")
 def indexing(call: Call, g: Tensor) -> dict[str, Share]:
     """Rows of a table [R, D] looked up by a tensor of indices."""
     table, index = call["input"], call["index"]
@@ -59,11 +62,9 @@ def indexing(call: Call, g: Tensor) -> dict[str, Share]:
         raise NotImplementedError
     if index.dtype in {torch.bool, torch.uint8}:
         raise NotImplementedError
-    ids = call.samples_first(index).flatten(1).long() % len(table)
-    rows = call.samples_first(g).reshape(len(ids), -1, table.shape[1])
-    return {"input": Lookup(ids, rows, table.shape)}
+    return {"input": _lookup(call.data("index") % len(table), g, table, None)}
 
 
-def _padding_row(call: Call) -> int | None:
-    padding = call.get("padding_idx")
-    return None if padding is None else int(padding) % len(call["weight"])
+def _lookup(ids: Tensor, g: Tensor, table: Tensor, skipped: int | None) -> Share:
+    rows = g.reshape(len(ids), -1, table.shape[1])
+    return Lookup(ids.reshape(len(ids), -1).long(), rows, table.shape, skipped=skipped)

@@ -7,24 +7,28 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from steepest.gradnorm import kernels
-from steepest.gradnorm.rules.base import Call, Rows, along_first, rule
-from steepest.gradnorm.shares import Dense, Share
+from steepest.gradnorm.measure.shares import Dense, Share
+from steepest.gradnorm.rules.base import Call, rule
 
 _FAR_OFF = 30
 """A mean so many standard deviations off zero would cost digits if it were taken out last."""
 
 
+def _frames_and_samples(_: object, data: Tensor) -> int:
+    return min(2, data.ndim)
+
+
 @rule(
     F.batch_norm,
     arguments="input running_mean running_var weight bias training momentum eps",
-    samples="first",
-    rows=along_first,
+    fold=_frames_and_samples,
 )
 def batch_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Batch normalisation in eval mode: a fixed scale and shift of each channel."""
-    x, mean, var = call["input"], call["running_mean"], call["running_var"]
+    mean, var = call["running_mean"], call["running_var"]
     if call.get("training", False) or mean is None:
         raise NotImplementedError
+    x, g = _images(call, g)
     eps = call.get("eps", 1e-5)
     if call.fused and kernels.available(g) and kernels.available(x):
         products, sums = kernels.channel_sums(x, g)
@@ -42,10 +46,11 @@ def batch_norm(call: Call, g: Tensor) -> dict[str, Share]:
     return _of_channels(call, normal, g)
 
 
-@rule(F.group_norm, arguments="input num_groups weight bias eps", samples="first", rows=along_first)
+@rule(F.group_norm, arguments="input num_groups weight bias eps", fold=_frames_and_samples)
 def group_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Group normalisation: one scale and shift per channel, summed over positions."""
-    x, groups, eps = call["input"], call["num_groups"], call.get("eps", 1e-5)
+    groups, eps = call["num_groups"], call.get("eps", 1e-5)
+    x, g = _images(call, g)
     if _in_one_pass(call, x, g):
         return _of_sums(call, *_group_sums(x, g, groups, eps))
     return _of_channels(call, F.group_norm(x, groups, None, None, eps), g)
@@ -54,13 +59,13 @@ def group_norm(call: Call, g: Tensor) -> dict[str, Share]:
 @rule(
     F.instance_norm,
     arguments="input running_mean running_var weight bias use_input_stats momentum eps",
-    samples="first",
-    rows=along_first,
+    fold=_frames_and_samples,
 )
 def instance_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Instance normalisation: one scale and shift per channel, summed over positions."""
+    x, g = _images(call, g)
     normal = F.instance_norm(
-        call["input"],
+        x,
         call.get("running_mean"),
         call.get("running_var"),
         use_input_stats=call.get("use_input_stats", True),
@@ -70,30 +75,27 @@ def instance_norm(call: Call, g: Tensor) -> dict[str, Share]:
     return _of_channels(call, normal, g)
 
 
-def _all_but_normalised(call: Call, g: Tensor) -> Rows:
-    return Rows({"input": call["input"]}, g.ndim - len(call["normalized_shape"]))
-
-
-@rule(F.layer_norm, arguments="input normalized_shape weight bias eps", rows=_all_but_normalised)
+@rule(F.layer_norm, arguments="input normalized_shape weight bias eps")
 def layer_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Layer normalisation: one scale and shift per normalised element, summed over the rest."""
     shape = call["normalized_shape"]
-    normal = F.layer_norm(call["input"], shape, None, None, call.get("eps", 1e-5))
+    normal = F.layer_norm(call.data("input"), shape, None, None, call.get("eps", 1e-5))
     return _of_elements(call, normal, g, len(shape))
 
 
-@rule(F.rms_norm, arguments="input normalized_shape weight eps", rows=_all_but_normalised)
+@rule(F.rms_norm, arguments="input normalized_shape weight eps")
 def rms_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Root-mean-square normalisation: one scale per normalised element, summed over the rest."""
     shape = call["normalized_shape"]
-    normal = F.rms_norm(call["input"], shape, None, call.get("eps"))
+    normal = F.rms_norm(call.data("input"), shape, None, call.get("eps"))
     return _of_elements(call, normal, g, len(shape))
 
 
-@rule(torch.prelu, arguments="input weight", samples="first", rows=along_first)
+@rule(torch.prelu, arguments="input weight", fold=_frames_and_samples)
 def prelu(call: Call, g: Tensor) -> dict[str, Share]:
     """Rectifier with a learnt slope: Σ g·min(x, 0), per channel or for all of them."""
-    products = _frames(call, _over_positions(call["input"].clamp_max(0) * g))
+    x, g = _images(call, g)
+    products = _frames(call, _over_positions(x.clamp_max(0) * g))
     if call["weight"].numel() == 1:
         products = products.sum(1, keepdim=True)
     return {"weight": Dense(products)}
@@ -162,10 +164,18 @@ def _of_sums(call: Call, products: Tensor, sums: Tensor) -> dict[str, Share]:
 
 def _of_elements(call: Call, normal: Tensor, g: Tensor, dims: int) -> dict[str, Share]:
     def summed(tensor: Tensor) -> Tensor:
-        first = call.samples_first(tensor)
-        return first.flatten(1, -dims - 1).sum(1)
+        over = range(1, tensor.ndim - dims)
+        return tensor.sum(list(over)) if over else tensor
 
     return _shares(call, summed(normal * g), summed(g))
+
+
+def _images(call: Call, g: Tensor) -> tuple[Tensor, Tensor]:
+    """Return input and gradient [N · F, C, ...] of F frames a sample."""
+    x = call.data("input")
+    if x.ndim < 3:
+        raise NotImplementedError
+    return x.flatten(0, 1), g.flatten(0, 1)
 
 
 def _over_positions(tensor: Tensor) -> Tensor:
@@ -175,7 +185,9 @@ def _over_positions(tensor: Tensor) -> Tensor:
 
 def _frames(call: Call, channels: Tensor) -> Tensor:
     """Sum [N · F, C] over the frames F of a sample: [N, C]."""
-    return channels if call.layout.repeats == 1 else call.samples_first(channels).sum(1)
+    if len(channels) == call.samples:
+        return channels
+    return channels.reshape(call.samples, -1, channels.shape[1]).sum(1)
 
 
 def _shares(call: Call, scale: Tensor, shift: Tensor) -> dict[str, Share]:

@@ -1,0 +1,1 @@
+"""The backward pass: gradients become squared norms the moment they arrive."""

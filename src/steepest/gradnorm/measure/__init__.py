@@ -1,0 +1,1 @@
+"""Per-sample gradients, built or not, and the cheapest way to their squared norms."""

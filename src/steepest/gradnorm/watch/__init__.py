@@ -1,0 +1,1 @@
+"""The forward pass: every call that takes parameters is seen, for all samples apart."""
