@@ -124,12 +124,8 @@ def test_more_forms_than_are_remembered_are_looked_at_again(monkeypatch):
     model = Part().double().eval()
     norms = GradientNorms(model, norm="per-tensor")
     looked = []
-    honest = engine.check_independence
-    monkeypatch.setattr(
-        engine,
-        "check_independence",
-        lambda *given, **more: looked.append(1) or honest(*given, **more),
-    )
+    honest = engine.check_company
+    monkeypatch.setattr(engine, "check_company", lambda *given: looked.append(1) or honest(*given))
     for length, forms in ((6, 1), (5, 2), (6, 2), (9, 3), (6, 3), (5, 4)):
         check(norms, model, sentences(length))
         assert (length, len(looked)) == (length, forms)

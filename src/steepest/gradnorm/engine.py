@@ -243,10 +243,12 @@ class Engine:
         known = self._last = self._known_of(inputs)
         known.batches += 1
         total = batches.count(inputs)
+        # A single sample tells nothing of company.
+        is_new = known.batches == 1 or known.shapes[0] == 1 < total
         with self._measuring(), preserved_buffers(self._layers) as buffers:
             with computing_in("fp32", self.device):
                 self._independence.check(self.restored_call, inputs, losses)
-                if known.batches == 1:
+                if is_new:
                     rows, together = self._in_company(known, inputs)
                     if not is_fine(self):
                         self._try_out(known, inputs, losses)
@@ -257,7 +259,7 @@ class Engine:
             else:
                 outputs, found = self._watched(known, inputs, losses)
             self._changes_buffers |= buffers.changed()
-        if known.batches == 1 and is_fine(self):
+        if is_new and is_fine(self):
             check_company(outputs, rows, together, known.coarseness)
         check_found(found, total)
         return outputs, [self.columns(squares, total) for squares in found]

@@ -40,7 +40,12 @@ _IMAGES = 4
 _HOOKS = {Tensor.register_hook, Tensor.register_post_accumulate_grad_hook}
 _SUMS_IN_PLACE = {Tensor.add_, Tensor.sub_}
 _ANY = {Tensor.any, torch.any}
-_COPYING = {torch.relu_: torch.relu, Tensor.relu_: torch.relu}
+_COPYING: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.relu_: torch.relu, Tensor.relu_: torch.relu,
+    Tensor.mul_: torch.mul, Tensor.__imul__: torch.mul,
+    Tensor.div_: torch.div, Tensor.__itruediv__: torch.div,
+}  # fmt: skip
+"""What does the same to a copy, and keeps nothing of what was there for the backward pass."""
 _REFUSED = (RuntimeError, ValueError, IndexError, NotImplementedError, TypeError)
 
 
@@ -387,7 +392,8 @@ class Watch(TorchFunctionMode):
             if written:
                 with torch.no_grad():
                     found[0].tensor.copy_(result)
-                found[0].spent = True
+                for source in _line_of(found[0]):
+                    source.spent = True
         if any(value is source.tensor for value in pytree.tree_leaves(result) for source in found):
             return result
 
@@ -409,12 +415,17 @@ class Watch(TorchFunctionMode):
         found: list[Source],
     ) -> dict[str, Any]:
         """Return arguments that let an activation write into a copy of what was made."""
-        (mine, *others) = found
-        memory = mine.tensor.untyped_storage().data_ptr()
-        shared = sum(s.tensor.untyped_storage().data_ptr() == memory for s in self.sources) > 1
+        line = _line_of(found[0])
+        others = [source for source in self.sources if source not in line]
+        # Nothing may have taken it before, nor anything that shares its memory.
+        taken = any(
+            mine in other.parents or _memory(mine) == _memory(other)
+            for mine in line
+            for other in others
+        ) or any(mine in use.sources for mine in line for use in self.uses)
         known = func in _COPYING or "inplace" in kwargs
-        made = mine.parameter is None and args[0] is mine.tensor
-        if others or shared or not known or not made:
+        made = args[0] is found[0].tensor and all(mine.parameter is None for mine in line)
+        if len(found) > 1 or taken or not known or not made:
             raise UnwatchableError(roots_of(found))
         return {name: value for name, value in kwargs.items() if name != "inplace"}
 
@@ -435,6 +446,7 @@ class Watch(TorchFunctionMode):
         rule, samples = RULES.get(func), self.samples
         copies = {id(source.tensor): samples.leaf_of(source) for source in found}
         arguments = Arguments(args, kwargs)
+        swapped = Arguments(args, kwargs)
         leads_back = any(map(samples.leads_back, arguments.values))
         given, named = arguments.rebuild([copies.get(id(v), v) for v in arguments.values])
         use = Use(len(self.uses), func, rule, samples, arguments, found)
@@ -449,6 +461,11 @@ class Watch(TorchFunctionMode):
             floats = [v for v in tensors_in(outcome) if v.is_floating_point() or v.is_complex()]
             if not any(samples.raw(v).requires_grad for v in floats):
                 return outcome  # It asks for a type or a shape.
+            if not any(map(samples.holds, floats)):
+                # The data have only lent it their shape.
+                shapes = [_hollow(v) if samples.holds(v) else v for v in swapped.values]
+                args, kwargs = swapped.rebuild(shapes)
+                return self._derive(func, args, kwargs, found)
             if any(v.is_complex() or not samples.holds(v) for v in floats):
                 raise UnwatchableError(roots_of(found))
             alone = len(floats) == 1
@@ -489,6 +506,23 @@ class Watch(TorchFunctionMode):
         if func not in _SUMS_IN_PLACE or not self.samples.holds(target):
             return False
         return not self.samples.raw(target)._is_view() and self.samples.leads_back(target)  # noqa: SLF001
+
+
+def _line_of(source: Source) -> list[Source]:
+    """Return a source, what it is a view of, what that is a view of, and so on."""
+    line = [source]
+    while len(line[-1].parents) == 1 and _memory(line[-1]) == _memory(line[-1].parents[0]):
+        line.append(line[-1].parents[0])
+    return line
+
+
+def _memory(source: Source) -> int:
+    return source.tensor.untyped_storage().data_ptr()
+
+
+def _hollow(tensor: Tensor) -> Tensor:
+    """Return a tensor that has nothing in common with one but its kind and its shape."""
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
 def _shaped(result: Tensor, shape: torch.Size) -> Tensor:
