@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 import steepest
 from steepest.gradnorm import GradientNorms, engine, explain, reference_norms
-from steepest.influence.measuring import measuring
+from steepest.influence.functional_model import measuring
 
 KINDS = {nn.LSTM: torch.lstm, nn.GRU: torch.gru, nn.RNN: torch.rnn_tanh}
 CALLS = set(KINDS.values())
