@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from steepest.loop.chooser import Chooser, as_features, with_targets
 from steepest.loop.estimators import check_classifier, fit_clone
 from steepest.loop.label_array import check_kinds, check_rows, read_labels
 from steepest.loop.sample_rows import as_rows, numbers_of
+from steepest.loop.shared_labels import SharedLabels
 from steepest.loop.torch_inside import torch_inside
 from steepest.pool import Label
 from steepest.selecting.looking import as_strategy
@@ -64,6 +66,9 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             to None if −1 is one of your classes.
         subset: Score only a random subset of this size, or of k if that is more.
         batch_size: Samples at once, and at most so many in one call of ``predict_proba``.
+        folder: A labelling project that keeps the labels, made if it is not there. Labels that it
+            has stay, and those that others give in the meantime are learnt from, too. They are
+            whole numbers or texts. None is memory alone.
         random_state: A whole number that decides every draw; a generator or None draws one
             when the learner is fitted, as elsewhere in scikit-learn.
 
@@ -88,6 +93,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         unlabelled: Any = -1,  # noqa: ANN401
         subset: int | None = None,
         batch_size: BatchSize = "auto",
+        folder: Path | str | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.estimator = estimator
@@ -97,6 +103,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.unlabelled = unlabelled
         self.subset = subset
         self.batch_size = batch_size
+        self.folder = folder
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: ANN401, N803 - as scikit-learn names it
@@ -109,11 +116,17 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         Raises:
             InputError: If there is not one label or mark for each sample, or the estimator or
                 strategy is none.
+            RunFolderError: If the folder belongs to other samples.
         """
         self._check()
         self.X_, count = as_rows(X)
         self.y_ = check_kinds(read_labels(y, count, self.unlabelled))
         self.skipped_ = np.zeros(len(self.y_), dtype=bool)
+        self.shared_ = None
+        if self.folder is not None:
+            self.shared_ = SharedLabels(Path(self.folder), self.X_, count)
+            self.shared_.give(self.y_)
+            self.y_, self.skipped_ = self.shared_.read()
         self.teachings_ = 0
         self.seed_ = _seed_of(self.random_state)
         self._take(self._fitted(self.y_))
@@ -122,7 +135,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def query(self, k: int = 1, *, features: Any = None) -> npt.NDArray[np.intp]:  # noqa: ANN401
         """Return the k rows of X to label next, the most wanted first.
 
-        The same until the next ``teach``.
+        The same until the next ``teach``, or until others label rows in the same folder.
 
         Args:
             k: How many.
@@ -133,9 +146,15 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             InputError: If k is more than there are rows without a label.
         """
         check_is_fitted(self, "y_")
-        taken = np.flatnonzero(self._labelled | self.skipped_)
+        self._catch_up()
+        taken = np.flatnonzero(self._labelled | self.skipped_).tolist()
+        if self.shared_ is not None:
+            taken += self.shared_.taken_elsewhere()
         check_k(k, len(self.y_) - len(taken), None)
-        self.selection_ = self._select(k, taken.tolist(), features)
+        self.selection_ = self._select(k, taken, features)
+        if self.shared_ is not None:
+            picks = self.selection_
+            self.shared_.ask([int(i) for i in picks.ids], self.teachings_, picks.strategy)
         return np.asarray(self.selection_.ids, dtype=np.intp)
 
     def teach(self, indices: Any, labels: Any) -> Self:  # noqa: ANN401
@@ -155,11 +174,14 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if len(rows) == 0:
             return self
         refused = np.array([label is None for label in given], dtype=bool)
+        self._catch_up()
         changed, skipped = self.y_.copy(), self.skipped_.copy()
         changed[rows] = given
         skipped[rows] = refused
         # What the estimator refuses changes nothing: it may raise anything here.
         fitted = self._fitted(check_kinds(changed))
+        if self.shared_ is not None:
+            self.shared_.teach(rows.tolist(), given, self.teachings_)
         self.y_, self.skipped_ = changed, skipped
         self.teachings_ += 1
         self._take(fitted)
@@ -215,6 +237,17 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if not hasattr(self, "estimator_"):
             raise NotFittedError("nothing is labelled yet, so nothing was learnt: teach first")
         return self.estimator_
+
+    def _catch_up(self) -> None:
+        """Learn from labels that others have given since."""
+        if self.shared_ is None:
+            return
+        labels, skipped = self.shared_.read()
+        if labels.tolist() != self.y_.tolist():
+            fitted = self._fitted(check_kinds(labels))
+            self.y_ = labels
+            self._take(fitted)
+        self.skipped_ = skipped
 
     @property
     def _labelled(self) -> npt.NDArray[np.bool_]:

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 import steepest
-from steepest.errors import InputError
+from steepest.errors import InputError, RunFolderError
+from steepest.labelling.project import open_pool
 
 pytest.importorskip("sklearn")
 
@@ -348,3 +349,61 @@ def test_every_kind_of_random_state_is_a_seed():
     assert picks(np.random.RandomState(3)) != picks(np.random.RandomState(4))
     with pytest.raises(ValueError, match="cannot be used to seed"):
         picks("a")
+
+
+def test_labels_in_a_folder_outlive_the_learner_and_others_may_add_some(tmp_path):
+    learner = ActiveLearner(LogisticRegression(), "margin", folder=tmp_path / "own").fit(ROWS, FEW)
+    picked = learner.query(3)
+    assert learner.query(3).tolist() == picked.tolist()
+    learner.teach(picked, [*CLASSES[picked[:2]], -1])
+    with open_pool(tmp_path / "own") as pool:
+        assert pool.counts()["labelled"] == 14
+        assert pool.ids("skipped") == [picked[2]]
+        asked = learner.query(2)
+        assert [str(pool.state(row)) for row in asked] == ["queried"] * 2
+        pool.label([asked[0]], [int(CLASSES[asked[0]])], cycle=0, who="ann")
+        pool.query([80], cycle=0, who="a sheet")
+    assert asked[0] not in learner.query(2)
+    assert learner.y_[asked[0]] == CLASSES[asked[0]]
+    assert 80 not in learner.query(73)
+    again = ActiveLearner(LogisticRegression(), "margin", folder=tmp_path / "own")
+    again.fit(ROWS, np.full(90, -1))
+    assert again.y_.tolist() == learner.y_.tolist()
+    assert again.skipped_.tolist() == learner.skipped_.tolist()
+    np.testing.assert_array_equal(again.predict_proba(ROWS), learner.predict_proba(ROWS))
+
+
+def test_taught_labels_of_a_folder_are_corrected_or_taken_back(tmp_path):
+    learner = ActiveLearner(LogisticRegression(), folder=tmp_path).fit(ROWS, FEW)
+    learner.teach([0, 1, 2, 40], [2, -1, 2, -1])
+    learner.teach([40], [1])
+    with open_pool(tmp_path) as pool:
+        assert [pool.label_of(row) for row in (0, 2, 40)] == [2, 2, 1]
+        assert pool.ids("skipped") == [1]
+        assert [event.label for event in pool.history(0)] == [0, 2]
+    texts = np.array(["a", "b", "?"] * 30, dtype=object)
+    named = ActiveLearner(LogisticRegression(), unlabelled="?", folder=tmp_path / "texts")
+    assert set(named.fit(ROWS, texts).classes_) == {"a", "b"}
+    with pytest.raises(RunFolderError, match="other samples"):
+        ActiveLearner(LogisticRegression(), folder=tmp_path).fit(ROWS[:50], FEW[:50])
+    with pytest.raises(RunFolderError, match="are not what they were"):
+        ActiveLearner(LogisticRegression(), folder=tmp_path).fit(ROWS[::-1].copy(), FEW)
+    floats = np.where(FEW < 0, np.nan, FEW)
+    with_gaps = ActiveLearner(LogisticRegression(), folder=tmp_path / "gaps").fit(ROWS, floats)
+    assert with_gaps.y_[:3].tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match="is no class"):
+        ActiveLearner(LogisticRegression(), folder=tmp_path / "half").fit(ROWS, floats / 2)
+
+
+def test_what_an_estimator_refuses_is_not_written_down(tmp_path):
+    class Refusing(LogisticRegression):
+        def fit(self, rows, labels, **more):
+            if len(labels) > 12:
+                raise ValueError("too many")
+            return super().fit(rows, labels, **more)
+
+    learner = ActiveLearner(Refusing(), folder=tmp_path).fit(ROWS, FEW)
+    with pytest.raises(ValueError, match="too many"):
+        learner.teach([50], [1])
+    with open_pool(tmp_path) as pool:
+        assert pool.counts()["labelled"] == 12

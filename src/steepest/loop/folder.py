@@ -79,13 +79,16 @@ class LoopFolder:
             self._lock.release()
 
 
-def open_project(path: Path, ids: Sequence[SampleId], samples: Samples | None) -> ProjectPool:
+def open_project(
+    path: Path, ids: Sequence[SampleId], samples: Samples | None, door: str = PYTHON
+) -> ProjectPool:
     """Open the pool of a project over some samples, which is made if it is not there.
 
     Args:
         path: The project's folder.
         ids: The samples [N].
         samples: What the ids stand for, if it is known.
+        door: Where questions are asked from.
 
     Raises:
         RunFolderError: If the folder belongs to other samples.
@@ -95,7 +98,7 @@ def open_project(path: Path, ids: Sequence[SampleId], samples: Samples | None) -
             raise RunFolderError(f"{path} has no {FILE_NAME} any more: bring it back from a copy")
         about = About(named=None, classes="free", numbered=isinstance(ids[0], int))
         begin_project(path, ids, about)
-    pool = open_pool(path, PYTHON)
+    pool = open_pool(path, door)
     try:
         _check_ids(path, pool.ids(), ids)
         check_same(path, samples)
