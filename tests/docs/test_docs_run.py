@@ -27,7 +27,7 @@ from doc_pages import (
 )
 from doc_runner import run_page
 
-from steepest.cli.main import _parser
+from steepest.cli.main import make_parser
 from steepest.data.base import DATASETS
 from steepest.experiment.config import load_config, parse_setting, presets
 from steepest.experiment.variants import parse_variants
@@ -64,7 +64,7 @@ def commands():
 
 @pytest.fixture(scope="module")
 def parser():
-    return _parser()
+    return make_parser()[0]
 
 
 @pytest.fixture
