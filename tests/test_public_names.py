@@ -148,11 +148,11 @@ NEEDED = {
     "gradient_norms": loads(*MODELS),
     "Strategy": loads(*CHOOSING),
     "strategies": loads(*CHOOSING),
-    "Scores": loads(*CHOOSING, "selecting"),
-    "Selection": loads(*CHOOSING, "selecting"),
-    "score": loads(*CHOOSING, "selecting"),
-    "select": loads(*CHOOSING, "selecting"),
-    "ActiveLoop": loads(*CHOOSING, "data", "labelling", "loop", "selecting"),
+    "Scores": loads(*CHOOSING, "data", "selecting"),
+    "Selection": loads(*CHOOSING, "data", "selecting"),
+    "score": loads(*CHOOSING, "data", "selecting"),
+    "select": loads(*CHOOSING, "data", "selecting"),
+    "ActiveLoop": loads(*CHOOSING, "data", "labelling", "loop", "selecting", "training"),
 }
 
 
