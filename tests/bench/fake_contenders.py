@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from steepest.bench.clock import Clock
 from steepest.bench.contenders.base import CONTENDERS, Step
+from steepest.bench.measuring import Clock
 
 
 class FakeTime:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from fake_contenders import FakeTime
 
-from steepest.bench.clock import best_in_turns, choose_clock, turns
+from steepest.bench.measuring import best_in_turns, choose_clock, turns
 
 
 def test_every_round_runs_each_once_and_begins_with_another():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from steepest.bench.memory import PeakGauge, check_room
+from steepest.bench.measuring import PeakGauge, check_room
 from steepest.core.memory import is_out_of_memory, peak_bytes
 
 CPU = torch.device("cpu")

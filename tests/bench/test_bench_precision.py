@@ -7,8 +7,13 @@ import pytest
 import torch
 
 from steepest.bench import precision as bench
-from steepest.bench.precision import PrecisionBench, PrecisionResult, Settings, precision_table
-from steepest.bench.trained import train_and_draw
+from steepest.bench.precision import (
+    PrecisionBench,
+    PrecisionResult,
+    Settings,
+    precision_table,
+    train_and_draw,
+)
 from steepest.cli.main import main
 from steepest.core.progress import SilentProgress
 from steepest.data import load

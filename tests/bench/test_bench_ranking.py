@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steepest.bench.ranking import compare_scores, relative_errors
+from steepest.bench.precision import compare_scores, relative_errors
 
 SCORES = np.arange(1.0, 21.0)
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from steepest.bench import public_style, strategies
+from steepest.bench import other_implementations, strategies
 from steepest.bench.feature_pool import make_head, make_pool
-from steepest.bench.picks import compare_picks
-from steepest.bench.skactiveml_choice import SKACTIVEML
+from steepest.bench.other_implementations import SKACTIVEML, compare_picks
 from steepest.bench.strategies import Settings, StrategiesBench, StrategiesResult, strategies_table
 from steepest.bench.strategy_trial import run_trial
 from steepest.cli.main import main
@@ -82,7 +81,7 @@ def test_a_refusal_is_told_in_the_words_of_the_refusal(monkeypatch):
 )
 @pytest.mark.usefixtures("skactiveml")
 def test_no_memory_for_what_is_written_out_is_told_before_it_is_made(strategy, kind, monkeypatch):
-    monkeypatch.setattr("steepest.bench.memory.free_bytes", lambda _: 100)
+    monkeypatch.setattr("steepest.bench.measuring.free_bytes", lambda _: 100)
     found = run_trial({**JOB, "strategy": strategy, "kind": kind})
     assert found["status"] == "out-of-memory"
     assert "needs" in found["note"]
@@ -91,7 +90,7 @@ def test_no_memory_for_what_is_written_out_is_told_before_it_is_made(strategy, k
 def test_the_straightforward_way_is_as_warm_as_ours(monkeypatch):
     seen = []
     monkeypatch.setitem(
-        public_style.STRAIGHTFORWARD, "core-set", lambda *given: seen.append(len(given[1]))
+        other_implementations.STRAIGHTFORWARD, "core-set", lambda *given: seen.append(len(given[1]))
     )
     run_trial({**JOB, "strategy": "core-set", "kind": "straightforward"})
     assert seen == [20, 60]
@@ -100,7 +99,7 @@ def test_the_straightforward_way_is_as_warm_as_ours(monkeypatch):
 def test_the_straightforward_core_set_picks_what_ours_does():
     pool = make_pool(60, 32, seed=3)
     model = make_head(32, 3, seed=3)
-    plain = public_style.core_set(model, pool, 10, 8)
+    plain = other_implementations.core_set(model, pool, 10, 8)
     rows = pool.flatten(1)
     found = k_centre(rows[10:], 8, centres=rows[:10])
     assert [int(p) + 10 for p in found.positions] == plain

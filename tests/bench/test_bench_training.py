@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from steepest.bench import training as bench
-from steepest.bench.clock import Clock
+from steepest.bench.measuring import Clock
 from steepest.bench.training import (
     Settings,
     TrainingBench,

@@ -9,8 +9,7 @@ from bench_tables import NOT_YET, benchmarks, choosing, cycle, performance, prec
 
 from steepest.bench.cycle import CycleMeasurement, CycleResult
 from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
-from steepest.bench.precision import PrecisionMeasurement, PrecisionResult
-from steepest.bench.ranking import Agreement
+from steepest.bench.precision import Agreement, PrecisionMeasurement, PrecisionResult
 from steepest.bench.strategies import StrategiesResult, StrategyMeasurement
 from steepest.experiment.config import load_config
 from steepest.strategies import create

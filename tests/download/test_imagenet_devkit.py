@@ -12,7 +12,7 @@ from scipy.io import savemat
 
 from steepest.data.catalogue import find_holding
 from steepest.data.download import obtain
-from steepest.data.download.imagenet_devkit import read_validation_folders
+from steepest.data.download.obtain import read_validation_folders
 from steepest.errors import DataError
 
 KIT = "ILSVRC2012_devkit_t12"

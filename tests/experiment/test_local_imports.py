@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steepest.experiment.own_modules import find_local_files
+from steepest.experiment.environment import find_local_files
 
 
 def write(root, files):

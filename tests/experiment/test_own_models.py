@@ -11,7 +11,7 @@ from steepest.core.journal import Journal
 from steepest.errors import ChangedCodeWarning, ConfigError, UnknownNameError
 from steepest.experiment import Experiment
 from steepest.experiment.comparison_runs import Comparing, Run
-from steepest.experiment.own_modules import code_of
+from steepest.experiment.environment import code_of
 
 compare_module = sys.modules["steepest.experiment.compare"]
 

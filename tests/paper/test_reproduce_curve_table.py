@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from steepest.paper.curve_table import curve_table
+from steepest.paper.parts import curve_table
 from steepest.paper.publication import row
 
 

@@ -14,10 +14,10 @@ from steepest.experiment.report import read_comparison
 from steepest.experiment.report.figures import (
     draw_learning_curves,
     draw_penalty,
+    inline_svg,
     line_styles,
     render,
 )
-from steepest.experiment.report.inline_svg import inline_svg
 from steepest.experiment.statistics import summarise
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from steepest.bench.clock import Clock
+from steepest.bench.measuring import Clock
 from steepest.gradnorm import Precision
 from steepest.modules.batches import logits_of
 from steepest.modules.losses import entropy

@@ -9,11 +9,11 @@ import torch
 
 from steepest.bench.accuracy import true_norms
 from steepest.bench.case import Case, numerics
-from steepest.bench.clock import Clock, choose_clock, turns
 from steepest.bench.contenders.base import CONTENDERS, UNIT
 from steepest.bench.gradnorm_result import GradnormResult, Growth, WorkloadResult
 from steepest.bench.growth import measure_growth
 from steepest.bench.machine import describe_machine
+from steepest.bench.measuring import Clock, choose_clock, turns
 from steepest.bench.storage import SCHEMA, brief, brief_with_kind
 from steepest.bench.trial import Trial, with_ratios
 from steepest.bench.workloads import Workload, find_workload

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from steepest.bench.case import Case
-from steepest.bench.clock import best_in_turns
 from steepest.bench.contenders.base import CONTENDERS, OURS, UNIT
 from steepest.bench.gradnorm_result import Growth
+from steepest.bench.measuring import best_in_turns
 
 _POOLS = (1, 2, 4, 8)
 

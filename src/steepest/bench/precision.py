@@ -1,19 +1,19 @@
-"""Effect of reduced precision on the ranking of a pool by a trained model."""
+"""Effect of reduced precision on the scores and the ranking of a pool by a trained model."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from steepest.bench.case import numerics
 from steepest.bench.child import Job, score_in_child, score_pool
 from steepest.bench.machine import describe_machine
-from steepest.bench.ranking import Agreement, compare_scores, relative_errors
 from steepest.bench.storage import (
     NONE,
     SCHEMA,
@@ -24,13 +24,20 @@ from steepest.bench.storage import (
     say_status,
     show_number,
 )
-from steepest.bench.trained import Trained, train_and_draw
 from steepest.core.progress import Progress
-from steepest.data import load
+from steepest.core.seeds import SampleId, derive, random_subset
+from steepest.data import ImageSet, load
+from steepest.data.alterations import take
 from steepest.errors import InputError
 from steepest.experiment.config import Config, load_config
+from steepest.experiment.parts import fresh_model, make_task
+from steepest.experiment.protocol import initial_ids
 from steepest.gradnorm import Norm, Precision, reference_norms
+from steepest.strategies.algorithms import rank_correlation, top_k
 from steepest.strategies.algorithms.ranking import Values
+from steepest.tasks.base import Metric
+from steepest.training import evaluate, fit
+from steepest.training.augment import normalise
 
 LARGEST_POOL = 25_000
 """Samples that are scored by default, where there are as many."""
@@ -301,3 +308,120 @@ def _row(m: PrecisionMeasurement) -> list[str]:
         show_number(a.largest_error, ".1e"),
         *true,
     ]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of scores with others of the same samples.
+
+    Attributes:
+        spearman: Rank correlation; None if all scores are equal.
+        top_count: How many count as chosen (k).
+        top_common: How many of the k highest are among the other k highest.
+        median_error: Median relative error.
+        largest_error: Largest relative error.
+    """
+
+    spearman: float | None
+    top_count: int
+    top_common: int
+    median_error: float
+    largest_error: float
+
+    @property
+    def top_share(self) -> float:
+        """The common part of the k highest."""
+        return self.top_common / self.top_count
+
+
+def compare_scores(
+    found: Values, wanted: Values, ids: Sequence[SampleId], top: float, seed: int
+) -> Agreement:
+    """Compare scores with those that they should be.
+
+    Args:
+        found: Scores [N].
+        wanted: What they should be [N].
+        ids: Ids [N]; ties are broken by them, as in a selection.
+        top: The share of the samples that counts as chosen; at least one sample is.
+        seed: Seeds the draw among ties.
+    """
+    count = max(1, round(top * len(ids)))
+    chosen = (set(top_k(values, ids, count, seed).tolist()) for values in (found, wanted))
+    errors = relative_errors(found, wanted)
+    return Agreement(
+        rank_correlation(found, wanted),
+        count,
+        len(set.intersection(*chosen)),
+        float(np.median(errors)),
+        float(errors.max()),
+    )
+
+
+def relative_errors(found: Values, wanted: Values) -> Values:
+    """Return |found − wanted| / |wanted| [N]; a zero that is met has no error."""
+    errors: Values = np.abs(found - wanted) / np.maximum(np.abs(wanted), 1e-300)
+    return errors
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained model and what it has not seen.
+
+    Attributes:
+        model: In eval mode, on the device.
+        metrics: How good it is on the test images.
+        ids: Ids of the pool [N].
+        pool: The pool's samples as the model takes them, on the CPU [N, C, H, W].
+    """
+
+    model: nn.Module
+    metrics: dict[str, Metric]
+    ids: Sequence[int]
+    pool: Tensor
+
+
+def train_and_draw(
+    config: Config, data: ImageSet, pool: int, device: torch.device, progress: Progress
+) -> Trained:
+    """Train as the first cycle of an experiment does, and draw a pool from the rest.
+
+    Args:
+        config: Says the model, the labels (``loop.initial``), the recipe and the seed.
+        data: The data set.
+        pool: How many unlabelled samples at most.
+        device: Where to train.
+        progress: Updated after each epoch.
+
+    Raises:
+        InputError: If no sample would be left unlabelled.
+    """
+    ids, labels = data.ids, config.loop.initial
+    if labels >= len(ids):
+        raise InputError(
+            f"--labels {labels}: {data.name} has {len(ids)} samples; leave some for the pool"
+        )
+    labelled = [int(i) for i in initial_ids(ids, labels, config.seed)]
+    model = fresh_model(config.model, data, config.seed)
+    task = make_task(config, data)
+    known = data.train_labels.unseal_rows(labelled, "training on the initial set")
+    fit(
+        model,
+        task,
+        take(data.train_images, labelled),
+        known,
+        config.training,
+        mean=data.mean,
+        std=data.std,
+        augmentation=data.augmentation,
+        seed=derive(config.seed, "training", 0),
+        device=device,
+        progress=progress,
+    )
+    test, truth = data.test_images, data.test_labels
+    metrics = evaluate(model, task, test, truth, mean=data.mean, std=data.std, device=device)
+    seen = set(labelled)
+    rest = [i for i in ids if i not in seen]
+    drawn = [rest[i] for i in random_subset(rest, pool, config.seed)]
+    samples = normalise(data.train_images[drawn], data.mean, data.std)
+    return Trained(model, metrics, drawn, samples)

@@ -16,9 +16,14 @@ import torch
 from steepest.bench.feature_pool import CHANNELS
 from steepest.bench.growth import fit_exponent
 from steepest.bench.machine import describe_machine
-from steepest.bench.picks import Picks, compare_picks
-from steepest.bench.public_style import LEFT_OUT, STRAIGHTFORWARD
-from steepest.bench.skactiveml_choice import DIFFERENT, SKACTIVEML
+from steepest.bench.other_implementations import (
+    DIFFERENT,
+    LEFT_OUT,
+    SKACTIVEML,
+    STRAIGHTFORWARD,
+    Picks,
+    compare_picks,
+)
 from steepest.bench.storage import (
     NONE,
     SCHEMA,

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.bench.feature_pool import make_head, make_pool
-from steepest.bench.public_style import STRAIGHTFORWARD
-from steepest.bench.skactiveml_choice import choose_by_skactiveml, load_package
+from steepest.bench.other_implementations import STRAIGHTFORWARD, choose_by_skactiveml, load_package
 from steepest.bench.storage import brief
 from steepest.core.devices import choose_device
 from steepest.core.memory import Measurement, is_out_of_memory, measured

@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from steepest.bench.clock import Clock, choose_clock, turns
 from steepest.bench.machine import describe_machine
+from steepest.bench.measuring import Clock, choose_clock, turns
 from steepest.bench.storage import (
     SCHEMA,
     STOPPED,

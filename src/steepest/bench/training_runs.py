@@ -14,7 +14,7 @@ from typing import IO
 
 import torch
 
-from steepest.bench.clock import choose_clock
+from steepest.bench.measuring import choose_clock
 from steepest.bench.storage import last_line
 from steepest.bench.training_loops import Workload, our_loop
 from steepest.training.torch_settings import own_randomness

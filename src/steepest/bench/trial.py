@@ -13,7 +13,7 @@ from steepest.bench.accuracy import largest_relative_error
 from steepest.bench.case import Case
 from steepest.bench.contenders.base import UNIT, Prepare, Step
 from steepest.bench.gradnorm_result import Measurement, Status
-from steepest.bench.memory import PeakGauge
+from steepest.bench.measuring import PeakGauge
 from steepest.bench.storage import STOPPED, brief, brief_with_kind, not_installed
 from steepest.core.memory import is_out_of_memory
 

@@ -29,9 +29,9 @@ from steepest.errors import FailedRunsError, InputError, SteepestError, Steepest
 from steepest.experiment.committee_training import SideBySide
 from steepest.experiment.comparison_runs import Comparing, Run, all_runs
 from steepest.experiment.config import Config
+from steepest.experiment.environment import changed_modules, warn_of_changed_code
 from steepest.experiment.folder import count_lines
 from steepest.experiment.loop import Experiment
-from steepest.experiment.own_modules import changed_modules, warn_of_changed_code
 from steepest.experiment.parts import load_data
 from steepest.experiment.variants import Variant
 from steepest.selecting.options import Engine, OnRay, as_engine

@@ -24,7 +24,7 @@ from steepest.data.identity import comparable
 from steepest.errors import DroppedEntryWarning, InputError, JournalError, RunFolderError
 from steepest.experiment.config import Config, completed
 from steepest.experiment.description import first_difference, to_go_on
-from steepest.experiment.own_modules import changed_modules
+from steepest.experiment.environment import changed_modules
 from steepest.experiment.protocol import Member, suffix_of, weights_path
 from steepest.experiment.record import Record
 from steepest.modules.fingerprint import fingerprint

@@ -19,8 +19,8 @@ from steepest.experiment.auxiliary_models import AuxiliaryModels
 from steepest.experiment.committee_training import SideBySide
 from steepest.experiment.compatibility import check_compatibility
 from steepest.experiment.config import Config
+from steepest.experiment.environment import changed_modules, warn_of_changed_code
 from steepest.experiment.folder import RunFolder
-from steepest.experiment.own_modules import changed_modules, warn_of_changed_code
 from steepest.experiment.protocol import initial_ids
 from steepest.experiment.questions import ask, check_begun, check_labeller
 from steepest.experiment.record import Cost, Record, expected_end

@@ -24,8 +24,7 @@ from steepest.data import ImageSet
 from steepest.data.identity import TEST_CONTENT, identify
 from steepest.errors import DataError, InputError, SlowPathWarning
 from steepest.experiment.config import Config
-from steepest.experiment.environment import describe_environment
-from steepest.experiment.own_modules import code_of
+from steepest.experiment.environment import code_of, describe_environment
 from steepest.experiment.record import Cost
 from steepest.experiment.setup import Setup
 from steepest.modules.fingerprint import fingerprint

@@ -17,7 +17,7 @@ from steepest.core.markup import (
     table,
     whole_page,
 )
-from steepest.experiment.report.inline_svg import inline_svg
+from steepest.experiment.report.figures import inline_svg
 from steepest.paper.artefact import Artefact, Findings
 from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.level import Level

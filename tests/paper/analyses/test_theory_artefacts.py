@@ -19,11 +19,7 @@ from steepest.paper.level import load_level
 from steepest.paper.model_directions import ModelDirections, ModelInfluences
 from steepest.paper.parts import FigurePart, TablePart
 from steepest.paper.publication import published
-from steepest.paper.run_examples import (
-    examples_of,
-    held_out_examples,
-    learnt_examples,
-)
+from steepest.paper.run_examples import examples_of, held_out_examples, learnt_examples
 from steepest.paper.workspace import Workspace
 
 NAMES = ("table-1", "table-2", "figure-3", "table-4", "a1", "schemes", "regime")

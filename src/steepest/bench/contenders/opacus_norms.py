@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from steepest.bench.case import Case
 from steepest.bench.contenders.base import CONTENDERS, Step
 from steepest.bench.contenders.stand_ins import FrozenNorm, check_same_function, with_stand_ins
-from steepest.bench.memory import check_room
+from steepest.bench.measuring import check_room
 
 
 @CONTENDERS.register("opacus")

@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, vmap
 
 from steepest.bench.case import Case
 from steepest.bench.contenders.base import CONTENDERS, Step
-from steepest.bench.memory import check_room
+from steepest.bench.measuring import check_room
 from steepest.core.memory import is_out_of_memory
 
 _LARGEST_CHUNK = 128

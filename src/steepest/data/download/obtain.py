@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from steepest.core.files import SCRATCH_PREFIX, expand_home
 from steepest.core.lock import FileLock, InUseError
@@ -17,10 +20,14 @@ from steepest.data.download.files import (
     format_bytes,
     place,
 )
-from steepest.data.download.imagenet_devkit import read_validation_folders
-from steepest.data.download.unpack import check_archive, unpack
+from steepest.data.download.unpack import check_archive, open_archive, unpack
 from steepest.data.loading import load
 from steepest.errors import DataError, InputError, RunFolderError
+
+_TRUTH = "data/ILSVRC2012_validation_ground_truth.txt"
+_CLASSES = "data/meta.mat"
+_FOLDER = re.compile(r"n\d{8}")
+_IMAGE = "ILSVRC2012_val_{:08d}.JPEG"
 
 
 @dataclass(frozen=True)
@@ -328,3 +335,48 @@ def _bring_in_file(file: OfficialFile, source: Path, root: Path, effort: Effort)
         unpack_official(file, source, root, effort)
     elif source != place_of(file, root).resolve():
         place(source, place_of(file, root), effort.progress)
+
+
+def read_validation_folders(path: Path) -> dict[str, str]:
+    """Return the class's folder of each validation image by its name.
+
+    Args:
+        path: The kit as downloaded.
+
+    Raises:
+        DataError: If it is damaged or has another layout.
+    """
+    found: dict[str, bytes] = {}
+    with open_archive(path) as members:
+        for member in members:
+            for name in (_TRUTH, _CLASSES):
+                if member.name.endswith(f"/{name}") and member.kind == "file":
+                    with member.open() as file:
+                        found[name] = file.read()
+    if len(found) != 2:
+        raise DataError(f"{path}: {_TRUTH} or {_CLASSES} is not in it; get it again")
+    folders = _read_classes(found[_CLASSES], path)
+    try:
+        numbers = [int(line) for line in found[_TRUTH].split()]
+        return {_IMAGE.format(i): folders[n] for i, n in enumerate(numbers, start=1)}
+    except (ValueError, KeyError) as error:
+        raise DataError(f"{path}: {_TRUTH} names an unknown class; get it again") from error
+
+
+def _read_classes(data: bytes, path: Path) -> dict[int, str]:
+    """Return the folder of each class by its number in the kit."""
+    try:
+        from scipy.io import loadmat
+    except ImportError as error:
+        raise DataError(f"{path}: scipy is needed to read it (pip install scipy)") from error
+    try:
+        synsets: Any = loadmat(io.BytesIO(data), squeeze_me=True)["synsets"]
+        leaves = synsets[synsets["num_children"] == 0]
+        names = [str(name) for name in leaves["WNID"]]
+        numbers = [int(number) for number in leaves["ILSVRC2012_ID"]]
+    except Exception as error:  # damaged bytes make the reader raise almost anything
+        raise DataError(f"{path}: {_CLASSES} cannot be read; get it again") from error
+    for name in names:
+        if not _FOLDER.fullmatch(name):  # it becomes a path
+            raise DataError(f"{path}: {_CLASSES} has a class {name!r}; get it again")
+    return dict(zip(numbers, names, strict=True))

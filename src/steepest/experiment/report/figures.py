@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from steepest.core.markup import Safe, escape
 from steepest.experiment.outcomes import BASELINE, Comparison
 from steepest.experiment.report.numbers import DASH, words_of
 from steepest.experiment.statistics import Contrast, Penalty, StrategySummary, Summary
@@ -47,6 +49,15 @@ SETTINGS: dict[Any, Any] = {
 
 _SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 _ROW_INCHES = 0.34
+SEEDS_OF_A_BAND = 5
+"""With fewer, Student's t makes bands so wide that they cover each other."""
+
+_PAGE_COLOURS = {
+    INK: "var(--ink)",
+    GRID: "var(--line)",
+    PAPER: "var(--panel)",
+    BLUE: "var(--blue)",
+}
 
 
 @dataclass(frozen=True)
@@ -117,10 +128,6 @@ def draw_learning_curves(comparison: Comparison, summary: Summary) -> Figure:
         )
         take_literally(legend.get_texts())
     return figure
-
-
-SEEDS_OF_A_BAND = 5
-"""With fewer, Student's t makes bands so wide that they cover each other."""
 
 
 def draw_penalty(penalty: Penalty) -> Figure:
@@ -330,3 +337,30 @@ def _draw_row(
         markersize=7.0,
         zorder=4,
     )
+
+
+def inline_svg(svg: bytes, identity: str, description: str) -> Safe:
+    """Return an SVG file as an element of an HTML page.
+
+    The XML header goes, ids get a prefix so that two figures do not clash, the style sheet is
+    kept to the figure, and ink, grid, paper and the
+    darkest colour follow the page, light or dark.
+
+    Args:
+        svg: The file.
+        identity: Prefix of its ids.
+        description: What the figure shows, for those who do not see it.
+    """
+    text = svg.decode("utf-8")
+    text = text[text.index("<svg") :].strip()
+    opening, rest = text.split(">", 1)
+    opening = re.sub(r' (width|height|id)="[^"]*"', "", opening)
+    opening += f' id="{identity}" role="img" aria-label="{escape(description)}"'
+    rest = re.sub(r"<metadata>.*?</metadata>", "", rest, flags=re.DOTALL)
+    rest = re.sub(r'\bid="([^"]+)"', rf'id="{identity}-\1"', rest)
+    rest = re.sub(r'xlink:href="#([^"]+)"', rf'xlink:href="#{identity}-\1"', rest)
+    rest = re.sub(r"url\(#([^)]+)\)", rf"url(#{identity}-\1)", rest)
+    rest = rest.replace("*{", f"#{identity} *{{", 1)
+    for drawn, shown in _PAGE_COLOURS.items():
+        rest = re.sub(rf"\b(fill|stroke): {drawn}\b", rf"\1: {shown}", rest)
+    return Safe(f"{opening}>{rest}")

@@ -15,8 +15,12 @@ from steepest.core.markup import (
 from steepest.core.wording import counted
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.report import numbers
-from steepest.experiment.report.figures import SEEDS_OF_A_BAND, gains_of, seeds_of_an_interval
-from steepest.experiment.report.inline_svg import inline_svg
+from steepest.experiment.report.figures import (
+    SEEDS_OF_A_BAND,
+    gains_of,
+    inline_svg,
+    seeds_of_an_interval,
+)
 from steepest.experiment.report.numbers import MetricWords, is_share, words_of
 from steepest.experiment.report.tables import share_cell
 from steepest.experiment.significance import smallest_wilcoxon_p

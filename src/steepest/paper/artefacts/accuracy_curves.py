@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from steepest.experiment.outcomes import headline_metric
 from steepest.experiment.report.figures import line_styles
 from steepest.paper.artefact import Artefact, Findings, artefact
-from steepest.paper.curve_table import curve_table
 from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.need import Need
-from steepest.paper.parts import FigurePart, Panel, Part, Row
+from steepest.paper.parts import FigurePart, Panel, Part, Row, curve_table
 from steepest.paper.protocol import FIGURE_METHODS, share_of
 from steepest.paper.publication import Number, Published, row
 

@@ -17,10 +17,9 @@ from steepest.paper.analyses.overlap import (
 )
 from steepest.paper.analyses.ranking import chance_overlap
 from steepest.paper.artefact import Artefact, Findings, artefact
-from steepest.paper.curve_table import curve_table
 from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.need import Need
-from steepest.paper.parts import Part, Row, TablePart
+from steepest.paper.parts import Part, Row, TablePart, curve_table
 from steepest.paper.protocol import share_of
 from steepest.paper.publication import Published, row
 from steepest.paper.run_examples import examples_of

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from steepest.experiment.outcomes import headline_metric
 from steepest.paper.artefact import Artefact, Findings, artefact
-from steepest.paper.curve_table import curve_table
 from steepest.paper.need import Need
-from steepest.paper.parts import Part, Row
+from steepest.paper.parts import Part, Row, curve_table
 from steepest.paper.protocol import TABLE_METHODS, share_of
 from steepest.paper.publication import Published, row
 
