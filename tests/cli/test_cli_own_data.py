@@ -91,7 +91,7 @@ def test_its_data_is_checked_like_any_other(parts, capsys):
     ("name", "message"),
     [
         ("shell_parts:Half", "has no metrics and predictions and targets: implement it"),
-        ("shell_parts:Bare", "is no dataclass"),
+        ("shell_parts:Bare", "is not a dataclass"),
         ("shell_parts:few", "no class that derives from steepest.tasks.Task"),
         ("shell_parts:Gone", "shell_parts has no class 'Gone'"),
         ("nowhere:Task", "No module named 'nowhere'"),

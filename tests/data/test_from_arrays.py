@@ -288,7 +288,7 @@ def test_names_keep_the_order_that_is_given_and_hold_unicode():
         (["a", float("nan")], ["a", "b"], None, "labels are text, but one is nan; leave out"),
         (["a", "nan"], ["a", "a"], None, "a label is 'nan'; leave out"),
         (["a", " "], ["a", "a"], None, "a label is ' '; leave out"),
-        (["a", "b"], ["a ", "b"], None, "labels 'a' and 'a ' differ by blanks alone"),
+        (["a", "b"], ["a ", "b"], None, "labels 'a' and 'a ' differ only in spaces"),
         ([None, None], [0, 1], None, "labels hold object; give numbers"),
     ],
 )

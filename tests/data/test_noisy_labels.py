@@ -87,7 +87,7 @@ def test_reading_the_labels_is_remembered():
     [
         (torch.zeros(3, 2, 2, dtype=torch.uint8), 4, "labelled for segmentation: leave it out"),
         (torch.ones(3, 4, dtype=torch.bool), 4, "labelled for multi-label: leave it out"),
-        (torch.zeros(3, dtype=torch.int64), 1, "no other class to err to"),
+        (torch.zeros(3, dtype=torch.int64), 1, "no other class for wrong labels"),
     ],
 )
 def test_labels_that_are_not_one_of_several_classes_are_refused(labels, classes, message):

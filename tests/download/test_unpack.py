@@ -90,7 +90,7 @@ def test_files_can_be_sorted_into_folders_by_name(tmp_path, target):
 
 def test_a_file_that_nobody_can_sort_is_told(tmp_path, refused):
     archive = make_tar(tmp_path / "archive", {"a.JPEG": b"a"})
-    refused(archive, "which class a.JPEG belongs to", folders={})
+    refused(archive, "the class of a.JPEG is unknown", folders={})
 
 
 @both

@@ -48,8 +48,8 @@ def some(ids):
     [
         (lambda ids: Answers(), r"somebody gave no label to the 4 samples.*run again once"),
         (lambda ids: Answers({}, tuple(ids)), r"skipped all 4.*another folder.*loop\.initial"),
-        (lambda ids: Answers(dict.fromkeys(ids, 99)), r"label 99 is no class out of 0\.\.9"),
-        (lambda ids: Answers(dict.fromkeys(ids, "cat")), "label 'cat' is no class"),
+        (lambda ids: Answers(dict.fromkeys(ids, 99)), r"label 99 is not a class of 0\.\.9"),
+        (lambda ids: Answers(dict.fromkeys(ids, "cat")), "label 'cat' is not a class"),
         (lambda ids: Answers(dict.fromkeys(range(30), 1)), "was not asked about: leave it out"),
         (lambda ids: Answers({}, tuple(range(30))), "was not asked about: leave it out"),
         (lambda ids: 7, "label returned a int: return labels by id"),

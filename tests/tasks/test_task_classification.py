@@ -137,5 +137,5 @@ def test_distributions_are_taken_once(logits):
 @pytest.mark.parametrize("label", [3, -1, "a", [0]])
 def test_labels_that_are_no_classes_are_refused(label):
     assert Classification(3).targets([0, 2]).tolist() == [0, 2]
-    with pytest.raises(InputError, match=r"no class out of 0\.\.2"):
+    with pytest.raises(InputError, match=r"not a class of 0\.\.2"):
         Classification(3).targets([label])

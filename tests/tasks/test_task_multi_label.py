@@ -85,7 +85,7 @@ def test_labels_of_a_pool_become_rows():
     rows = MultiLabel(3).targets([[0, 2], [], [1]])
     assert rows.tolist() == [[True, False, True], [False, False, False], [False, True, False]]
     for label in (1, "a", [3], [-1]):
-        with pytest.raises(InputError, match="no list of classes"):
+        with pytest.raises(InputError, match="not a list of classes"):
             MultiLabel(3).targets([label])
     with pytest.raises(InputError, match="no samples"):
         MultiLabel(3).metrics([])
@@ -121,5 +121,5 @@ def test_what_nobody_knows_of_a_sample_counts_nowhere(logits):
     last = MultiLabel(1).metrics([(logits[2:, 2:], TRUTH[2:, 2:])])
     assert metrics["per_class_average_precision"][2] == last["mean_average_precision"]
     for wrong in (-1, 2, float("nan")):
-        with pytest.raises(InputError, match="none of 0, 1 and 255"):
+        with pytest.raises(InputError, match="not 0, 1 or 255"):
             task.metrics([(logits, torch.full((5, 3), wrong))])

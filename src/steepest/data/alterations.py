@@ -112,7 +112,9 @@ def with_wrong_labels(data: ImageSet, share: float) -> ImageSet:
             f"{data.task}: leave it out"
         )
     if classes < 2:
-        raise InputError(f"{data.name} has no other class to err to: leave data.label_noise out")
+        raise InputError(
+            f"{data.name} has no other class for wrong labels: leave data.label_noise out"
+        )
     draws = torch.from_numpy(keyed_uniform(0, _NOISE_PURPOSE, data.ids, columns=2))
     labels = data.train_labels.unseal(_NOISE_PURPOSE)
     other = (labels + 1 + (draws[:, 1] * (classes - 1)).long()) % classes

@@ -249,7 +249,7 @@ def find_layout(images: Array, layout: str) -> str:
     first, last = shape[1] <= _MOST_CHANNELS, shape[-1] <= _MOST_CHANNELS
     if first == last:
         raise InputError(
-            f"images are {list(shape)}, and it cannot be told which axis holds the channels; "
+            f"images are {list(shape)}, and it is unclear which axis holds the channels; "
             "set layout to 'channels-first' or 'channels-last'"
         )
     return "channels-first" if first else "channels-last"
@@ -447,7 +447,7 @@ def _refuse_slips(names: Sequence[str]) -> None:
             )
         if bare in known:
             raise DataError(
-                f"labels {known[bare]!r} and {name!r} differ by blanks alone; write them alike, or "
+                f"labels {known[bare]!r} and {name!r} differ only in spaces; write them alike, or "
                 "name both in classes"
             )
         known[bare] = name

@@ -175,7 +175,7 @@ def _find_refusal(path: Path, inside: Path) -> str:
         if not path.resolve().is_relative_to(inside):
             return "link that points outside the folder"
     except (OSError, RuntimeError):
-        return "link that leads nowhere"
+        return "broken link"
     if path.is_dir():
         # Following it would show its images twice, or without end.
         return "link to a folder"

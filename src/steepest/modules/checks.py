@@ -175,14 +175,14 @@ def check_wrappers(model: nn.Module) -> None:
         names = {kind.__name__ for kind in type(module).__mro__}
         if _has_opacus_hooks(module) or "GradSampleModuleExpandedWeights" in names:
             raise ModelError(
-                "the model is wrapped by Opacus, whose own gradients get in the way: give "
+                "the model is wrapped by Opacus, whose own gradient hooks interfere: give "
                 "copy.deepcopy(model).to_standard_module(), or call disable_hooks() of the wrapper "
                 "before and its enable_hooks() afterwards"
             )
         if names & {"FullyShardedDataParallel", "FSDPModule"} or _is_shared(module):
             raise ModelError(
                 f"{type(module).__name__} holds its weights in parts, spread over processes: "
-                "collect them by torch.distributed.checkpoint.state_dict.get_model_state_dict "
+                "collect them with torch.distributed.checkpoint.state_dict.get_model_state_dict "
                 "(full_state_dict=True) and load them into the model as it was before"
             )
         own = module._parameters.values()  # noqa: SLF001 - without those of its layers

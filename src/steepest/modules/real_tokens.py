@@ -90,7 +90,7 @@ def without_padding(inputs: Inputs) -> list[Texts]:
     used = mask != 0
     if not bool(used.any(1).all()):
         row = int((~used.any(1)).nonzero()[0])
-        raise InputError(f"text {row} of the batch has no token that is no padding: leave it out")
+        raise InputError(f"text {row} of the batch holds nothing but padding: leave it out")
     kinds, kind = torch.unique(used, dim=0, return_inverse=True)
     return [
         _texts(inputs, (kind == number).nonzero()[:, 0], columns.nonzero()[:, 0])

@@ -128,7 +128,9 @@ def _import_task(name: str) -> type[Task]:
     base: type[Task] = Task  # type: ignore[type-abstract]
     found = import_own_class("task", name, base, "steepest.tasks.Task")
     if not is_dataclass(found):
-        raise InputError(f"task {name!r} is no dataclass: decorate it with @dataclass(frozen=True)")
+        raise InputError(
+            f"task {name!r} is not a dataclass: decorate it with @dataclass(frozen=True)"
+        )
     return found
 
 

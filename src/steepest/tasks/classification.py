@@ -85,7 +85,7 @@ class Classification(Task):
         for label in labels:
             if not isinstance(label, int) or not 0 <= label < self.classes:
                 raise InputError(
-                    f"label {label!r} is no class out of 0..{self.classes - 1}: give its number"
+                    f"label {label!r} is not a class of 0..{self.classes - 1}: give its number"
                 )
         return torch.tensor(labels, dtype=torch.long)
 

@@ -84,7 +84,7 @@ class MultiLabel(Task):
             )
         known, truth = targets != IGNORED, targets == 1
         if not bool((truth | (targets == 0) | ~known).all()):
-            raise InputError("a target is none of 0, 1 and 255: that is for what nobody knows")
+            raise InputError("a target is not 0, 1 or 255 (unknown)")
         said = self.predictions(logits) & known
         hits = int((said & truth).sum())
         claims = int(said.sum()) + int(truth.sum())
@@ -111,7 +111,7 @@ class MultiLabel(Task):
             listed = label if isinstance(label, list) else None
             if listed is None or not all(0 <= c < self.classes for c in listed):
                 raise InputError(
-                    f"label {label!r} is no list of classes out of 0..{self.classes - 1}"
+                    f"label {label!r} is not a list of classes of 0..{self.classes - 1}"
                 )
             rows[row, listed] = True
         return rows

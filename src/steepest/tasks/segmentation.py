@@ -92,7 +92,7 @@ class Segmentation(Task):
 
     def targets(self, labels: Sequence[Label]) -> NoReturn:
         """Refuse: label maps are too large for a pool, which notes only that they are there."""
-        raise InputError(f"{len(labels)} labels of a pool are no label maps: read those by id")
+        raise InputError(f"{len(labels)} labels of a pool are not label maps: read those by id")
 
     def _check(self, logits: Tensor, targets: Tensor) -> None:
         if logits.dim() < 3 or logits.shape[1] != self.classes:

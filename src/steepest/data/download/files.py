@@ -126,7 +126,7 @@ def count_megabytes(
         total_bytes: How much there is; None if nobody knows.
         done_bytes: How much was done before.
     """
-    text = f"{description} (MB)" if total_bytes is not None else f"{description} (MB, no end told)"
+    text = f"{description} (MB)" if total_bytes is not None else f"{description} (MB, size unknown)"
     total = -(-(total_bytes or 0) // _MEGABYTE)
     with progress.task(text, total) as step:
         step.advance(done_bytes // _MEGABYTE)

@@ -273,9 +273,7 @@ def bring_in(holding: Holding, source: Path, root: Path, effort: Effort) -> None
     try:
         source = expand_home(source).resolve()
     except (OSError, RuntimeError) as error:
-        raise DataError(
-            f"{source}: a link that leads nowhere; give the files themselves"
-        ) from error
+        raise DataError(f"{source}: a broken link; give the files themselves") from error
     if source.is_file():
         _bring_in_file(_recognise(holding, source), source, root, effort)
     elif source.is_dir():
@@ -299,7 +297,7 @@ def _bring_in_folder(holding: Holding, source: Path, root: Path, effort: Effort)
     else:
         looked = [" and ".join(layout.paths) for layout in holding.layouts]
         names = " or ".join(dict.fromkeys([*looked, *(file.name for file in holding.files)]))
-        raise DataError(f"{source}: holds nothing of {holding.name}; looked for {names}")
+        raise DataError(f"{source}: no files of {holding.name} in it; looked for {names}")
 
 
 def _find_copy(holding: Holding, source: Path) -> tuple[Path, Layout] | None:

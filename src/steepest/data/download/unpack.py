@@ -159,7 +159,7 @@ class _Writer:
         if self._folders is None or member.kind == "folder":
             return self._root.joinpath(*inside)
         if inside[-1] not in self._folders:
-            raise DataError(f"{self._archive}: nobody says which class {name} belongs to")
+            raise DataError(f"{self._archive}: the class of {name} is unknown")
         return self._root / self._folders[inside[-1]] / inside[-1]
 
     def _write_file(self, member: Member, path: Path) -> Iterator[int]:
