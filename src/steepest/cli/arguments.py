@@ -243,3 +243,13 @@ def pairs(options: list[str]) -> dict[str, object]:
     for option in options:
         change_setting(found, option)
     return found
+
+
+def add_track(parser: argparse.ArgumentParser) -> None:
+    """Add ``--track``."""
+    parser.add_argument(
+        "--track",
+        choices=("mlflow", "wandb", "tensorboard"),
+        help="send metrics there after each cycle; mlflow goes to MLFLOW_TRACKING_URI, tensorboard "
+        "to a folder beside the results",
+    )

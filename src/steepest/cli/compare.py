@@ -19,6 +19,7 @@ from steepest.cli.arguments import (
     add_minutes,
     add_out,
     add_quiet,
+    add_track,
     config_of,
     deadline_of,
     names_of,
@@ -91,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_out(parser)
     add_minutes(parser)
+    add_track(parser)
     add_quiet(parser)
     parser.set_defaults(usage_error=parser.error)
 
@@ -119,6 +121,7 @@ def execute(arguments: argparse.Namespace) -> int:
             deadline=deadline_of(arguments),
             command=arguments.command_line,
             engine=OnRay(arguments.address) if arguments.engine == "ray" else "here",
+            track=arguments.track,
         )
 
     def show() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from steepest.cli.arguments import (
     add_config,
@@ -13,14 +14,18 @@ from steepest.cli.arguments import (
     add_out,
     add_quiet,
     add_seed,
+    add_track,
     config_of,
     deadline_of,
 )
 from steepest.core.progress import show_progress
-from steepest.experiment import Experiment
+from steepest.experiment import Config, Experiment
 from steepest.experiment.report.numbers import words_of
 from steepest.experiment.report.tables import text_table
 from steepest.tasks import TASKS
+
+if TYPE_CHECKING:
+    from steepest.experiment.tracking import Tracking
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_seed(parser, default=None)
     add_member_jobs(parser)
     add_minutes(parser)
+    add_track(parser)
     add_quiet(parser)
 
 
@@ -39,10 +45,22 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None:
         config = replace(config, seed=arguments.seed)
     progress = show_progress(enabled=not arguments.quiet)
+    tracking = None if arguments.track is None else _tracking(arguments, config)
     experiment = Experiment(
-        config, arguments.out, progress=progress, member_jobs=arguments.member_jobs
+        config,
+        arguments.out,
+        progress=progress,
+        member_jobs=arguments.member_jobs,
+        on_record=None if tracking is None else lambda _: tracking.update(followed),
     )
-    records = experiment.run(deadline_of(arguments))
+    followed = [(arguments.out.resolve().name, arguments.out, config)]
+    try:
+        records = experiment.run(deadline_of(arguments))
+        if tracking is not None:  # What an earlier call could not send.
+            tracking.update(followed)
+    finally:
+        if tracking is not None:
+            tracking.close()
     metric = TASKS.get(config.task.name).headline
     rows = [
         [
@@ -59,3 +77,9 @@ def execute(arguments: argparse.Namespace) -> int:
     print(f"\nRecords: {arguments.out / 'records.jsonl'}")
     print(f"Report:  {shlex.join(['steepest', 'report', str(arguments.out)])}")
     return 0
+
+
+def _tracking(arguments: argparse.Namespace, config: Config) -> Tracking:
+    from steepest.experiment.tracking import Tracking
+
+    return Tracking(arguments.track, arguments.out, config.name)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for_all
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from ctypes import c_byte
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from steepest.strategies import create
 from steepest.training.gpu_sharing import shared_gpu
 
 _POLL_SECONDS = 0.5
+_Showing = AbstractContextManager[Callable[[], None]]
 _TRACE = "error.txt"
 """In the folder of a run that an error of unknown kind ended, until it is run again."""
 
@@ -55,6 +56,7 @@ def compare(
     deadline: float | None = None,
     command: str = "",
     engine: Engine = "here",
+    track: str | None = None,
 ) -> list[Run]:
     """Run what is missing of a comparison.
 
@@ -73,6 +75,8 @@ def compare(
         command: What the user typed, kept with the results.
         engine: Where runs are made: ``"here"``, in processes of this machine, or ``"ray"``, one run
             at a time in each actor of a Ray cluster; all its machines must see the folder.
+        track: Where metrics are sent after each cycle: ``"mlflow"``, ``"wandb"`` or
+            ``"tensorboard"``.
 
     Raises:
         RunFolderError: If the folder belongs to another comparison.
@@ -88,6 +92,7 @@ def compare(
         deadline=deadline,
         command=command,
         engine=engine,
+        track=track,
     )
     return comparing.runs
 
@@ -101,6 +106,7 @@ def run_missing(
     deadline: float | None = None,
     command: str = "",
     engine: Engine = "here",
+    track: str | None = None,
 ) -> None:
     """Run what is missing of some comparisons, in their order, with one set of workers.
 
@@ -112,6 +118,7 @@ def run_missing(
         deadline: As for ``compare``, for all of them together.
         command: What the user typed, kept with the results.
         engine: As for ``compare``.
+        track: As for ``compare``.
 
     Raises:
         RunFolderError: If a folder belongs to something else.
@@ -130,10 +137,12 @@ def run_missing(
         comparing.check(command)
     for comparing in comparisons:
         comparing.record(command)
-    if missing and on_ray is not None:
-        _run_on_ray(missing, on_ray, jobs, member_jobs, deadline, progress or SilentProgress())
-    elif missing:
-        _run_all(missing, workers, member_jobs, deadline, progress or SilentProgress())
+    with _tracked(comparisons, track) as send:
+        shown = _shown(missing, progress or SilentProgress(), send)
+        if missing and on_ray is not None:
+            _run_on_ray(missing, on_ray, jobs, member_jobs, deadline, shown)
+        elif missing:
+            _run_all(missing, workers, member_jobs, deadline, shown)
 
 
 def _check_parts(comparing: Comparing) -> None:
@@ -156,7 +165,7 @@ def _run_all(
     workers: int,
     member_jobs: int | None,
     deadline: float | None,
-    progress: Progress,
+    shown: _Showing,
 ) -> None:
     context = multiprocessing.get_context("spawn")
     on_gpu = any(choose_device(run.config.device).type == "cuda" for run in missing)
@@ -166,7 +175,7 @@ def _run_all(
         begun = context.RawValue(c_byte)  # A lock could be held by who is killed.
         pool = ProcessPoolExecutor(workers, context, _begin, (begun,))
         try:
-            _watch(pool, missing, member_jobs, deadline, progress)
+            _watch(pool, missing, member_jobs, deadline, shown)
         except BaseException as error:
             # Runs under way are resumable: nobody has to wait for them.
             for worker in list((pool._processes or {}).values()):  # noqa: SLF001 - no child but its own
@@ -183,7 +192,7 @@ def _watch(
     missing: list[Run],
     member_jobs: int | None,
     deadline: float | None,
-    progress: Progress,
+    shown: _Showing,
 ) -> None:
     """Give all runs to the workers and show how far they are."""
     # Workers run the main file again where they can: it may define or import a strategy.
@@ -192,7 +201,7 @@ def _watch(
             pool.submit(_work, run.config.to_table(), run.folder, run.shared, member_jobs, deadline)
             for run in missing
         ]
-    with _shown(missing, progress) as show:
+    with shown as show:
         over = False
         while not over:
             # Looked at first, so that the last cycles are shown too.
@@ -210,7 +219,7 @@ def _run_on_ray(
     jobs: int | None,
     member_jobs: int | None,
     deadline: float | None,
-    progress: Progress,
+    shown: _Showing,
 ) -> None:
     """Give each run to an actor; one whose machine is lost goes on from its folder elsewhere."""
     with (
@@ -221,7 +230,7 @@ def _run_on_ray(
             gpu=any(choose_device(run.config.device).type == "cuda" for run in missing),
             ahead=1,
         ) as workers,
-        _shown(missing, progress) as show,
+        shown as show,
     ):
         runs = [
             (run.config.to_table(), run.folder.absolute(), run.shared.absolute()) for run in missing
@@ -237,8 +246,10 @@ def _runner() -> Callable[[tuple[int, float | None], tuple[dict[str, Any], Path,
 
 
 @contextmanager
-def _shown(missing: Sequence[Run], progress: Progress) -> Iterator[Callable[[], None]]:
-    """Yield what shows how far runs are, as their folders say."""
+def _shown(
+    missing: Sequence[Run], progress: Progress, send: Callable[[], None]
+) -> Iterator[Callable[[], None]]:
+    """Yield what shows how far runs are, as their folders say, and sends new records."""
     shown = 0
 
     def show() -> None:
@@ -246,10 +257,35 @@ def _shown(missing: Sequence[Run], progress: Progress) -> Iterator[Callable[[], 
         cycles = [count_lines(run.folder) for run in missing]
         whole = sum(n >= r.config.loop.cycles for n, r in zip(cycles, missing, strict=True))
         step.advance(sum(cycles) - shown, note=f"{whole} of {len(missing)} runs complete")
+        if sum(cycles) > shown:
+            send()
         shown = sum(cycles)
 
     with progress.task("comparing (cycles)", sum(r.config.loop.cycles for r in missing)) as step:
         yield show
+
+
+@contextmanager
+def _tracked(comparisons: Sequence[Comparing], kind: str | None) -> Iterator[Callable[[], None]]:
+    """Yield what sends new records of all runs, complete ones too, to a tracker."""
+    if kind is None:
+        yield lambda: None
+        return
+    from steepest.experiment.tracking import Tracking, tracked
+
+    followed = [(Tracking(kind, c.out, c.config.name), c) for c in comparisons]
+
+    def send() -> None:
+        for tracking, comparing in followed:
+            tracking.update(tracked(comparing.runs))
+
+    try:
+        send()
+        yield send
+        send()
+    finally:
+        for tracking, _ in followed:
+            tracking.close()
 
 
 def _raise_problems(told: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ class Experiment:
         shared: A file through which runs of a seed share the training of the first cycle.
         member_jobs: Members of a committee that are trained side by side, in processes of their
             own. None stands for as many as a GPU has room for, and for one on a CPU.
+        on_record: Called with each record once it is on disk.
 
     Raises:
         ConfigError: If the budget is more than the data set holds.
@@ -65,6 +66,7 @@ class Experiment:
         progress: Progress | None = None,
         shared: Path | None = None,
         member_jobs: int | None = None,
+        on_record: Callable[[Record], None] | None = None,
     ) -> None:
         if labeller is not None:
             check_labeller(labeller)
@@ -74,6 +76,7 @@ class Experiment:
         self.out = Path(out)
         self._labeller = labeller
         self._shared = shared
+        self._on_record = on_record
         check_compatibility(self.setup)
         warn_of_changed_code(str(self.out), changed_modules(self.out, config))
 
@@ -121,6 +124,8 @@ class Experiment:
                 record = self._cycle(folder, pool, model, cycle, last=last)
             record = replace(record, purposes=tuple(dict.fromkeys(purposes)))
             folder.commit(record, keep_all_weights=loop.keep_weights == "all")
+            if self._on_record is not None:
+                self._on_record(record)
             ask(self.setup, pool, labeller, record.selected, cycle=cycle + 1)
 
     def _cycle(
