@@ -9,7 +9,7 @@ import pytest
 from shell import run_here
 
 from steepest.cli.arguments import names_of, pairs
-from steepest.cli.main import _parser
+from steepest.cli.main import make_parser
 from steepest.errors import ConfigError, InputError
 
 DEVICES = [["select"], *(["bench", what] for what in ("gradnorm", "precision", "training"))]
@@ -50,7 +50,7 @@ def test_the_device_is_chosen_and_told_alike_everywhere(command, capsys):
 
 @pytest.mark.parametrize("what", ["gradnorm", "precision", "training", "strategies"])
 def test_every_measurement_takes_a_gpu_if_there_is_one(what):
-    assert _parser("bench").parse_args(["bench", what]).device == "auto"
+    assert make_parser("bench")[0].parse_args(["bench", what]).device == "auto"
 
 
 @pytest.mark.parametrize("command", SEEDED, ids=" ".join)
