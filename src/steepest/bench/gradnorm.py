@@ -14,7 +14,7 @@ from steepest.bench.gradnorm_result import GradnormResult, Growth, WorkloadResul
 from steepest.bench.growth import measure_growth
 from steepest.bench.machine import describe_machine
 from steepest.bench.measuring import Clock, choose_clock, turns
-from steepest.bench.storage import SCHEMA, brief, brief_with_kind
+from steepest.bench.storage import SCHEMA, brief, brief_with_kind, not_installed
 from steepest.bench.trial import Trial, with_ratios
 from steepest.bench.workloads import Workload, find_workload
 from steepest.core.memory import is_out_of_memory
@@ -148,6 +148,8 @@ class _Contest:
         """Measure all contenders in turns; where memory runs out, what is known stays."""
         try:
             self._measure(progress)
+        except ModuleNotFoundError as error:
+            self._note = not_installed((error.name or str(error)).partition(".")[0])
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise

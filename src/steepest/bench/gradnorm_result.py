@@ -27,6 +27,8 @@ class Measurement:
         time_ratio: Seconds per sample as a multiple of the plain pass.
         peak_mib: Peak memory of a call above the resting state.
         memory_ratio: Peak memory as a multiple of the plain pass.
+        first_seconds: Seconds of the first call for one sample, with what is found out in it.
+        first_ratio: The same as a multiple of the plain pass.
         relative_error: The largest against double precision; None where no norms are made.
     """
 
@@ -42,6 +44,8 @@ class Measurement:
     peak_mib: float | None = None
     memory_ratio: float | None = None
     relative_error: float | None = None
+    first_seconds: float | None = None
+    first_ratio: float | None = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Trial:
         round_seconds: Seconds per sample of each round so far.
         peak: Peak memory in bytes.
         error: Largest relative error.
+        first: Seconds per sample of the first call, and of making ready.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Trial:
     round_seconds: list[float] = field(default_factory=list)
     peak: int | None = None
     error: float | None = None
+    first: float | None = None
 
     def get_ready(self, prepare: Prepare, case: Case, truth: Tensor) -> None:
         """Prepare the contender, check its norms, and measure its memory."""
@@ -57,16 +59,24 @@ class Trial:
 
     def _get_ready(self, prepare: Prepare, case: Case, truth: Tensor) -> None:
         gauge = PeakGauge(case.device)
-        step = prepare(case)
-        norms = step.run()
-        if norms is not None:
-            self.error = largest_relative_error(norms, truth)
-        del norms
+        made: list[Step] = []
+        norms: list[Tensor | None] = []
+
+        def start() -> None:
+            made.append(prepare(case))
+            norms.append(made[0].run())
+
+        seconds = case.clock.seconds_of(start)
+        step, found = made[0], norms.pop()
+        self.first = seconds / step.samples
+        if found is not None:
+            self.error = largest_relative_error(found, truth)
+        del found
         if not step.holds_memory:
             gauge.reset()  # A peer's own copy of the model is no part of a call.
         self.peak = gauge.peak_bytes(step.run, case.clock.warm_up)
         self.calls = case.clock.calls_for(step.run)
-        self.step, self.samples, self.note = step, step.samples, step.note
+        self.step, self.samples, self.note = step, step.samples, step.remark()
 
     def _time(self, case: Case) -> None:
         step = self.step
@@ -102,6 +112,7 @@ class Trial:
             samples_per_second=None if best is None else 1 / best,
             peak_mib=None if self.peak is None else self.peak / _MIB,
             relative_error=self.error,
+            first_seconds=self.first,
         )
 
 
@@ -115,6 +126,7 @@ def with_ratios(measurements: list[Measurement]) -> tuple[Measurement, ...]:
             m,
             time_ratio=_ratio(m.seconds_per_sample, unit.seconds_per_sample),
             memory_ratio=_ratio(m.peak_mib, unit.peak_mib),
+            first_ratio=_ratio(m.first_seconds, unit.seconds_per_sample),
         )
         for m in measurements
     )

@@ -76,13 +76,30 @@ _MORE = (
     Workload("small-cnn", "small-cnn", 10, (3, 16, 16), 16, 512),
 )
 
+_HOME = "steepest.bench.library_models"
+_LIBRARY = (
+    Workload("mlp", f"{_HOME}:mlp", 10, (64,), 64, 1024),
+    Workload("lstm", f"{_HOME}:lstm", 5, (40,), 32, 512, 500),
+    Workload("packed-lstm", f"{_HOME}:packed_lstm", 5, (40,), 32, 512, 500),
+    Workload("unet", f"{_HOME}:UNet", 4, (3, 64, 64), 8, 64),
+    Workload("bert", f"{_HOME}:bert", 3, (48,), 16, 256, 500),
+    Workload("vit", f"{_HOME}:vit", 5, (3, 64, 64), 16, 256),
+    Workload("segformer", f"{_HOME}:segformer", 4, (3, 64, 64), 8, 64),
+    Workload("llama-padded", f"{_HOME}:llama", 3, (32,), 16, 256, 500),
+    Workload("lora", f"{_HOME}:lora", 3, (48,), 16, 256, 500),
+    Workload("t5-encoder", f"{_HOME}:t5_encoder", 3, (32,), 16, 256, 500),
+    Workload("mixtral", f"{_HOME}:mixtral", 3, (24,), 16, 256, 500),
+    Workload("timesformer", f"{_HOME}:timesformer", 4, (4, 3, 32, 32), 8, 64),
+    Workload("graph", f"{_HOME}:Graphs", 4, (20, 16), 16, 256),
+)
+
 WORKLOADS = tuple(load.name for load in _LISTED)
 """The loads that are measured unless some are named."""
 
 
 def names() -> list[str]:
     """Return the names of all loads."""
-    return [load.name for load in (*_LISTED, *_MORE)]
+    return [load.name for load in (*_LISTED, *_MORE, *_LIBRARY)]
 
 
 def find_workload(name: str) -> Workload:
@@ -91,7 +108,7 @@ def find_workload(name: str) -> Workload:
     Raises:
         UnknownNameError: Names the nearest.
     """
-    known = {load.name: load for load in (*_LISTED, *_MORE)}
+    known = {load.name: load for load in (*_LISTED, *_MORE, *_LIBRARY)}
     if name not in known:
         raise UnknownNameError("workload", name, known)
     return known[name]

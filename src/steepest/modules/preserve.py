@@ -8,7 +8,7 @@ from operator import is_
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from steepest.errors import ModelError, first_line
@@ -16,7 +16,7 @@ from steepest.modules.batches import tensors_in
 
 _TABLES = (nn.Embedding, nn.EmbeddingBag)
 _CONTAINERS = (dict, list, set)
-_SET = frozenset({"_buffers", "_modules", "_parameters"})
+_SET = frozenset({"_buffers", "_modules", "_parameters", "_forward_hooks"})
 """Attributes that every module has and that a forward pass may change."""
 
 _OWN = frozenset(vars(nn.Module())) - _SET
@@ -179,16 +179,6 @@ def attributes_restored(
             present = _contents(value)
             if len(present) != len(contents) or not all(map(is_, present, contents)):
                 _refill(value, contents)
-
-
-def tensors_held(model: nn.Module) -> list[Tensor]:
-    """Return all tensors that a model comes with, those in plain attributes included."""
-    found = [*model.parameters(), *model.buffers()]
-    for module in model.modules():
-        for name, value in vars(module).items():
-            if name not in _OWN and name not in _SET:
-                found.extend(tensors_in(value))
-    return found
 
 
 def _put_back(now: dict[str, Any], before: dict[str, Any]) -> None:

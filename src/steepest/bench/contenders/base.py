@@ -19,6 +19,7 @@ class Step:
         run: Does the work once. Returns the norms [samples], or None if it makes none.
         samples: How many samples one run covers.
         note: What a reader of the numbers must know.
+        tell: Returns more to know of it, once it has run.
         holds_memory: Whether it keeps its memory between runs, so that its peak is that of
             making it ready.
     """
@@ -26,7 +27,12 @@ class Step:
     run: Callable[[], Tensor | None]
     samples: int
     note: str = ""
+    tell: Callable[[], str] | None = None
     holds_memory: bool = False
+
+    def remark(self) -> str:
+        """Return what a reader of the numbers must know, after a run."""
+        return self.note if self.tell is None else self.tell()
 
 
 Prepare = Callable[[Case], Step]

@@ -11,4 +11,9 @@ from steepest.gradnorm import GradientNorms
 def prepare_ours(case: Case) -> Step:
     """Make the norms of this library ready."""
     norms = GradientNorms(case.model, "entropy", precision=case.precision)
-    return Step(lambda: norms(case.inputs), case.samples)
+
+    def tell() -> str:
+        slow, names = norms.engine.slow_names(), norms.engine.names
+        return f"{len(slow)} of {len(names)} parameters by the loop" if slow else ""
+
+    return Step(lambda: norms(case.inputs), case.samples, tell=tell)
