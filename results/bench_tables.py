@@ -59,6 +59,27 @@ def benchmarks(folder: Path = RESULTS) -> str:
     return _join(map(_file, results.values()))
 
 
+def library(folder: Path = RESULTS) -> str:
+    """One row for each kind of model: the first call and later ones, beside the loop and vmap."""
+    found = _read(folder, "library", GradnormResult)
+    return _join(map(_library, found))
+
+
+def _library(result: GradnormResult) -> str:
+    header = ("model", "n", "ours, first call", "ours, later", "loop", "vmap", "memory", "note")
+    rows = []
+    for load in result.workloads:
+        by_name = {m.contender: m for m in load.measurements}
+        ours, loop, vmap = (by_name.get(name) for name in (OURS, "loop", "vmap"))
+        ratios = [ours and ours.first_ratio, *(m and m.time_ratio for m in (ours, loop, vmap))]
+        cells = [*(show_number(r, ".2f") for r in ratios)]
+        memory = show_number(ours and ours.memory_ratio, ".2f")
+        note = load.note or (ours.note if ours else "") or NONE
+        rows.append([f"`{load.workload}`", str(load.batch), *cells, memory, note])
+    place = f"{_place(result)}; best of {result.rounds} rounds by {result.clock} time"
+    return f"{place}.\n\n`{result.command}`\n\n{table(header, rows)}"
+
+
 def precision(folder: Path = RESULTS) -> str:
     """What each precision did to a ranking, file by file."""
     found = _read(folder, "precision", PrecisionResult)

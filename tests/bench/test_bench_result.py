@@ -15,8 +15,9 @@ from steepest.errors import ConfigError, InputError, UnknownNameError
 
 PLAIN = Measurement("plain", "measured", "", 4, 2, (0.03, 0.02), 0.02, 50.0, 1.0, 8.0, 1.0)
 OURS = Measurement(
-    "ours", "measured", "", 4, 2, (0.01, 0.02), 0.01, 100.0, 0.5, 4.0, 0.5, relative_error=3e-7
-)
+    "ours", "measured", "", 4, 2, (0.01, 0.02), 0.01, 100.0, 0.5, 4.0, 0.5, relative_error=3e-7,
+    first_seconds=0.015, first_ratio=0.75,
+)  # fmt: skip
 PEER = Measurement("backpack", "unsupported", "BatchL2Grad has no rule for LayerNorm")
 LOAD = WorkloadResult("small-cnn", 24_000, (3, 16, 16), 4, "channels last", 3, (PLAIN, OURS, PEER))
 RESULT = GradnormResult(
@@ -85,14 +86,14 @@ def test_the_text_holds_the_numbers_and_the_conditions():
         assert part in title
     assert "best of 2 by cpu time" in title
     row = next(line for line in lines if line.startswith("ours"))
-    assert row.split() == ["ours", "10", "0.50", "100", "4.0", "0.50", "3.0e-07"]
+    assert row.split() == ["ours", "10", "0.50", "0.75", "100", "4.0", "0.50", "3.0e-07"]
 
 
 def test_the_text_says_why_a_contender_has_no_numbers():
     text = describe_gradnorm(RESULT)
     assert "  backpack: unsupported: BatchL2Grad has no rule for LayerNorm" in text
     row = next(line for line in text.splitlines() if line.startswith("backpack "))
-    assert row.split()[1:] == ["–"] * 6
+    assert row.split()[1:] == ["–"] * 7
 
 
 def test_the_text_shows_growth_and_notes():

@@ -20,7 +20,7 @@ from doc_pages import PAGES, ROOT
 
 sys.path.append(str(ROOT / "results"))
 
-from bench_tables import benchmarks, choosing, cycle, performance, precision, training
+from bench_tables import benchmarks, choosing, cycle, library, performance, precision, training
 from findings_tables import TABLES as FINDINGS
 from label_tables import TABLES as LABEL
 from markdown_table import table
@@ -190,6 +190,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "augmentations": augmentations,
         "performance": performance,
         "benchmarks": benchmarks,
+        "library": library,
         "precision": precision,
         "training": training,
         "choosing": choosing,

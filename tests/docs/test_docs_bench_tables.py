@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench_tables import NOT_YET, benchmarks, choosing, cycle, performance, precision
+from bench_tables import NOT_YET, benchmarks, choosing, cycle, library, performance, precision
 
 from steepest.bench.cycle import CycleMeasurement, CycleResult
 from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
@@ -46,9 +46,18 @@ def rows(text):
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
 
 
-@pytest.mark.parametrize("make", [performance, benchmarks, precision, choosing, cycle])
+@pytest.mark.parametrize("make", [performance, benchmarks, library, precision, choosing, cycle])
 def test_without_files_nothing_was_measured(make, tmp_path):
     assert make(tmp_path) == NOT_YET
+
+
+def test_kinds_of_models_have_a_row_with_the_first_call_each(tmp_path):
+    first = replace(OURS, first_ratio=1.75, note="2 of 9 parameters by the loop")
+    load = replace(LOAD, measurements=(PLAIN, LOOP, first))
+    replace(RESULT, workloads=(load,)).save(tmp_path / "library-cpu.json")
+    assert rows(library(tmp_path))[2] == [
+        "`small-cnn`", "4", "1.75", "0.90", "2.00", "–", "0.50", "2 of 9 parameters by the loop",
+    ]  # fmt: skip
 
 
 def test_the_headline_is_ours_beside_the_quickest_other_way(tmp_path):
