@@ -23,9 +23,8 @@ from steepest.labelling.exchange.export import CONFIG, check_empty, check_taken_
 from steepest.labelling.exchange.folder import LoopFolder, Settings, read_names, read_settings
 from steepest.labelling.exchange.guesses import guess
 from steepest.labelling.exchange.next_round import Taken, take_round
-from steepest.labelling.exchange.rounds import Numbered
+from steepest.labelling.exchange.rounds import Numbered, put_together
 from steepest.labelling.exchange.vocabulary import CLASSIFICATION, Vocabulary
-from steepest.labelling.exchange.waiting import put_together
 from steepest.pool import Pool
 from steepest.selecting import Selection
 from steepest.selecting.samples import PoolLike, as_samples

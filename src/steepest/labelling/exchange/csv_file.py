@@ -10,8 +10,7 @@ from pathlib import Path
 
 from steepest.core.wording import counted
 from steepest.errors import InputError
-from steepest.labelling.exchange.rows import Row, skip_reason
-from steepest.labelling.exchange.text import read_text
+from steepest.labelling.exchange.rows import Row, read_text, skip_reason
 from steepest.selecting.selection import Selection
 
 _SEPARATORS = (",", ";", "\t")

@@ -9,14 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.answer import merge
-from steepest.labelling.exchange.changes import plan
+from steepest.labelling.exchange.answers import merge, plan
 from steepest.labelling.exchange.csv_file import is_sheet, read_csv, sheet
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.jsonl_file import lines, read_jsonl
-from steepest.labelling.exchange.rounds import Numbered
+from steepest.labelling.exchange.rounds import Numbered, put_together
 from steepest.labelling.exchange.rows import Reader, to_answers
-from steepest.labelling.exchange.waiting import put_together
 from steepest.pool import Pool
 
 SUFFIXES = {"csv": ".csv", "jsonl": ".jsonl", "label-studio": ".json"}

@@ -9,8 +9,7 @@ from pathlib import Path
 from steepest.core.files import write_atomically
 from steepest.core.wording import counted
 from steepest.errors import InputError, JournalError, UnknownNameError
-from steepest.labelling.exchange.answer import Answer, merge
-from steepest.labelling.exchange.changes import Change, carry_out, plan
+from steepest.labelling.exchange.answers import Answer, Change, carry_out, merge, plan
 from steepest.labelling.exchange.csv_file import read_csv, table_text
 from steepest.labelling.exchange.folder import LABELS, LoopFolder, next_round
 from steepest.labelling.exchange.jsonl_file import read_jsonl

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from steepest.core.files import write_atomically
 from steepest.errors import InputError
-from steepest.labelling.exchange.answer import Map
+from steepest.labelling.exchange.answers import Map
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.vocabulary import SEGMENTATION
 from steepest.pool import Pool

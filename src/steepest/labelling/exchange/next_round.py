@@ -1,4 +1,4 @@
-"""The next round of a loop: what waits counts, and only the rest is chosen anew."""
+"""The next round of a project: what waits counts, and only the rest is chosen anew."""
 
 from __future__ import annotations
 
@@ -8,12 +8,47 @@ from typing import Any
 
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError
-from steepest.labelling.exchange.folder import LoopFolder, next_round
-from steepest.labelling.exchange.rounds import Numbered, Round
-from steepest.labelling.exchange.waiting import find_waiting
-from steepest.pool import Pool, State
+from steepest.labelling.exchange.folder import SERVER, LoopFolder, next_round
+from steepest.labelling.exchange.rounds import Numbered, Round, part_of
+from steepest.labelling.project.ledger import ProjectPool
+from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label
 from steepest.selecting.selection import Selection
+
+_NO_SCORE = float("nan")
+
+
+def find_waiting(folder: LoopFolder, pool: ProjectPool) -> list[Numbered]:
+    """Return what still waits of each round, oldest first; rounds without any are left out.
+
+    Before them comes what no round of this kind has asked for: samples whose answer was taken back,
+    on which people are split, or that a program asks about.
+
+    Args:
+        folder: The loop.
+        pool: Its pool as it is.
+
+    Raises:
+        JournalError: If a round is damaged.
+    """
+    open_ids = set(pool.ids(State.QUERIED))
+    asked_in: dict[SampleId, int] = {}
+    for event in pool.events():
+        if event.verb is Verb.QUERY and event.id in open_ids and not event.who.startswith(SERVER):
+            asked_in[event.id] = event.cycle
+    found: list[Numbered] = []
+    rounds = folder.rounds()
+    for number in sorted(set(asked_in.values()) & rounds.keys()):
+        made = rounds[number]
+        part = part_of(made, [i for i in made.picks.ids if asked_in.get(i) == number])
+        open_ids -= set(part.picks.ids)
+        if part.picks.ids:
+            found.append((number, part))
+    rest = tuple(sample for sample in pool.ids() if sample in open_ids)
+    if rest:
+        strange = Selection(rest, (_NO_SCORE,) * len(rest), strategy="")
+        found.insert(0, (max(next_round(pool) - 1, 0), Round(strange)))
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,3 +67,14 @@ def round_from_table(table: Any, where: str) -> Round:  # noqa: ANN401 - whateve
         return Round(picks, tuple(table["guesses"]), dict(table["request"]))
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(f"{where} is damaged ({error}); restore it from a copy") from error
+
+
+def put_together(made: Sequence[Numbered]) -> Selection:
+    """Return all picks of some rounds as one selection; what holds for all is the last one's."""
+    parts = [part.picks for _, part in made]
+    return replace(
+        parts[-1],
+        ids=tuple(sample for picks in parts for sample in picks.ids),
+        scores=tuple(score for picks in parts for score in picks.scores),
+        verdict=parts[-1].verdict if len(parts) == 1 else None,
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, SteepestError
-from steepest.labelling.exchange.answer import Answer, Map
+from steepest.labelling.exchange.answers import Answer, Map
 from steepest.labelling.exchange.maps import check_map, map_label, read_map
 from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
 from steepest.labelling.spellings import spellings
@@ -133,3 +133,21 @@ def _read_beside(file: Path, name: object, classes: int) -> Map:
     if not path.is_relative_to(folder):
         raise InputError(f"label map {name!r} is outside the file's folder; put it beside the file")
     return check_map(read_map(path), classes)
+
+
+def read_text(path: Path) -> str:
+    """Read a file of UTF-8 text, with or without the mark that some programs put first.
+
+    Raises:
+        InputError: If it cannot be read, or holds nothing.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}, line {line}: is no UTF-8; save the file as UTF-8") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if not text.strip():
+        raise InputError(f"{path}: is empty; give a file with labels")
+    return text

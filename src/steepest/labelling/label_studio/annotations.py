@@ -13,11 +13,10 @@ from typing import Any
 from steepest.core.parsing import parse_json
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, SteepestError, UnknownNameError
-from steepest.labelling.exchange.answer import Answer
+from steepest.labelling.exchange.answers import Answer
 from steepest.labelling.exchange.folder import SERVER, LoopFolder
 from steepest.labelling.exchange.maps import map_label
-from steepest.labelling.exchange.rows import id_finder
-from steepest.labelling.exchange.text import read_text
+from steepest.labelling.exchange.rows import id_finder, read_text
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION
 from steepest.labelling.label_studio.masks import draw_map, vote_map
 from steepest.labelling.label_studio.tasks import ID, KEY

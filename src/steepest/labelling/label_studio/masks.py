@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.answer import Map
+from steepest.labelling.exchange.answers import Map
 from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.labelling.label_studio.brush import decode_brush, encode_brush
 from steepest.labelling.label_studio.config import BRUSH, IMAGE

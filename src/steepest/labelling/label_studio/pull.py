@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steepest.core.seeds import SampleId
-from steepest.labelling.exchange.changes import plan, withdraw
+from steepest.labelling.exchange.answers import plan, withdraw
 from steepest.labelling.exchange.folder import SERVER, LoopFolder
 from steepest.labelling.exchange.ingest import Ingested, check_known, settle, write_label_table
 from steepest.labelling.label_studio.annotations import Read, Rules, read_tasks

@@ -87,7 +87,8 @@ def decide(votes: Sequence[str], *, multi_label: bool) -> str | None:
     """
     if not votes:
         return None
-    if not multi_label:
+    # A program's labels may be no classes.
+    if not multi_label or not all(vote.startswith("[") for vote in votes):
         ranked = Counter(votes).most_common(2)
         tied = len(ranked) > 1 and ranked[0][1] == ranked[1][1]
         return None if tied else ranked[0][0]
