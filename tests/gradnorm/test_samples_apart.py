@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from steepest.errors import ModelError
 from steepest.gradnorm import GradientNorms, engine, reference_norms
@@ -88,6 +89,21 @@ def test_results_may_be_written_into_what_the_model_makes():
         return out.sum(1)
 
     assert check(made(written), samples()).slow_names() == []
+
+
+@pytest.mark.parametrize("count", [2, 6, 20])
+def test_statistics_of_the_batch_are_refused_where_a_function_takes_them(count):
+    def normalised(h: Tensor) -> Tensor:
+        return F.batch_norm(h[:, :, None], None, None, training=True)[..., 0]
+
+    def weighted(h: Tensor) -> Tensor:
+        return F.batch_norm(
+            h.unflatten(1, (2, 2)), None, None, torch.ones(2).double(), training=True
+        ).flatten(1)
+
+    for run in (normalised, weighted):
+        with pytest.raises(ModelError):
+            GradientNorms(made(run))(samples(count))
 
 
 class Doubled(torch.autograd.Function):

@@ -91,6 +91,8 @@ def square_in_double(gradient: Tensor) -> Tensor:
     """Return the squared norm of a gradient, a part at a time: a copy in double would be large."""
     dense = gradient.to_dense()
     flat = (torch.view_as_real(dense) if dense.is_complex() else dense).flatten()
+    if flat.numel() <= _PART:
+        return flat.double().square().sum()
     return torch.stack([part.double().square().sum() for part in torch.split(flat, _PART)]).sum()
 
 
