@@ -80,6 +80,7 @@ class Known:
         spread: Whether the model writes into tensors that it makes.
         refused: Functions that torch cannot do for all samples together.
         asked: Whether the host got to know values.
+        decided: Decisions in which samples differed, and that were seen to make no difference.
         parted: Whether there were samples that take different ways through the model.
         by_loop: Whether the loop over samples is quicker.
         coarseness: Of the numbers that the model computes with.
@@ -92,6 +93,7 @@ class Known:
     spread: bool = False
     refused: set[Callable[..., Any]] = field(default_factory=set)
     asked: bool = False
+    decided: set[int] = field(default_factory=set)
     parted: bool = False
     by_loop: bool = False
     coarseness: float = 0.0
@@ -269,14 +271,17 @@ class Engine:
     ) -> tuple[Any, list[Squares]]:
         while True:
             start = time.perf_counter()
-            outputs, found, known.missed, doubtful = self.by_rules(known, inputs, losses)
+            outputs, found, known.missed, decisions = self.by_rules(known, inputs, losses)
             seconds = time.perf_counter() - start
             if self.routes.settle_doubts():
                 continue
             if outputs is None:
                 return self._all_alone(inputs, losses)
             # A model may treat some batches in another way: look at 1, 2, 4, 8 …
-            ends = {0, batches.count(inputs) - 1} if known.batches.bit_count() == 1 else set()
+            looked_at = known.batches.bit_count() == 1
+            ends = {0, batches.count(inputs) - 1} if looked_at else set()
+            new = (r for d, r in decisions.items() if looked_at or d not in known.decided)
+            doubtful = set[int]().union(*new)
             fast = set(self._parameters.values()) - self._slow(known) - known.missed
             rows, start = sorted(ends | doubtful), time.perf_counter()
             wrong = wrong_in_batch(self, fast, rows, inputs, losses, found)
@@ -292,6 +297,7 @@ class Engine:
                 if timed and self.by_clock and self.observer is None:
                     known.by_loop = alone * batches.count(inputs) < _QUICKER * seconds
                 self._parted = 0
+                known.decided.update(decisions)
                 break
             self.distrust(wrong)
         if slow := self.named(self._slow(known) | known.missed):
@@ -348,7 +354,7 @@ class Engine:
 
     def by_rules(
         self, known: Known, inputs: Inputs, losses: RowLosses
-    ) -> tuple[Any, list[Squares], set[nn.Parameter], set[int]]:
+    ) -> tuple[Any, list[Squares], set[nn.Parameter], dict[int, set[int]]]:
         """Measure what can be watched; name the parameters that fell out.
 
         Nothing here waits for the device.
@@ -371,7 +377,7 @@ class Engine:
                 known.spread = True
             except PartedError:
                 known.parted, self._parted = True, self._parted + 1
-                return None, [], set(self._parameters.values()), set()
+                return None, [], set(self._parameters.values()), {}
             except (ModelError, RuntimeError, ValueError, TypeError) as error:
                 if is_out_of_memory(error) or not fast:
                     raise
@@ -380,7 +386,7 @@ class Engine:
 
     def _by_rules(
         self, known: Known, watch: Watch, inputs: Inputs, losses: RowLosses
-    ) -> tuple[Any, list[Squares], set[nn.Parameter], set[int]]:
+    ) -> tuple[Any, list[Squares], set[nn.Parameter], dict[int, set[int]]]:
         watched = bool(watch.sources)
         with self._cudnn.beside() if watched else nullcontext():
             if watched:

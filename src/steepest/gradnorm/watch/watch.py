@@ -80,7 +80,8 @@ class Watch(TorchFunctionMode):
     Attributes:
         uses: The uses, in order.
         asked: Whether the host got to know values that depend on the data.
-        doubtful: Samples for which the model would have decided otherwise than for the batch.
+        doubtful: Samples for which the model would have decided otherwise than for the batch, by
+            the number of the decision.
     """
 
     def __init__(
@@ -100,7 +101,8 @@ class Watch(TorchFunctionMode):
         self._zeros: dict[tuple[torch.dtype, torch.device], Tensor] = {}
         self.uses: list[Use] = []
         self.asked = False
-        self.doubtful: set[int] = set()
+        self.doubtful: dict[int, set[int]] = {}
+        self._asks = 0
 
     def run(self, model: nn.Module, inputs: Inputs, like: tuple[int, list[torch.Size]]) -> Any:  # noqa: ANN401
         """Run a model; return what it would have returned for the whole batch.
@@ -313,7 +315,7 @@ class Watch(TorchFunctionMode):
         given = args[0] if args else None
         if not any(map(self.samples.holds, tensors_in([args, dict(kwargs)]))):
             return func(*args, **kwargs)
-        self.asked = True
+        self.asked, self._asks = True, self._asks + 1
         if len(args) == 1 and not kwargs and isinstance(given, Tensor):
             values = self.samples.all_of(given).detach()
             if bool((values == values[:1]).all()):
@@ -324,7 +326,7 @@ class Watch(TorchFunctionMode):
             # said otherwise, and are looked at alone.
             answer = given in self._summaries
             other = (values.reshape(len(values)).bool() != answer).nonzero()[:, 0].tolist()
-            self.doubtful.update((other[0], other[len(other) // 2], other[-1]))
+            self.doubtful[self._asks] = {other[0], other[len(other) // 2], other[-1]}
             return answer
         return self._one_by_one(func, args, kwargs, None)
 
