@@ -128,7 +128,7 @@ def test_a_text_has_one_label_that_must_be_known():
 def test_a_text_without_tokens_is_named(model):
     inputs = texts()
     inputs["attention_mask"][3] = 0
-    with pytest.raises(InputError, match="text 3 of the batch has no token"):
+    with pytest.raises(InputError, match="text 3 of the batch holds nothing but padding"):
         steepest.gradient_norms(model, inputs)
 
 
