@@ -30,7 +30,7 @@ from steepest.errors import (
     SteepestError,
     UnknownNameError,
 )
-from steepest.experiment import committee_training
+from steepest.experiment import committee_training, training_worker
 from steepest.experiment.committee_training import SideBySide
 from steepest.experiment.compare import compare
 from steepest.experiment.folder import RunFolder
@@ -38,7 +38,6 @@ from steepest.experiment.loop import Experiment
 from steepest.experiment.training_worker import (
     Trained,
     TrainingWorker,
-    _sendable,
     _Telling,
     _train,
 )
@@ -398,14 +397,14 @@ def test_seconds_are_those_of_the_clock_and_memory_is_that_of_all_at_a_time():
         (torch.OutOfMemoryError("CUDA"), SteepestError, "memory is too small.*--member-jobs"),
     ],
 )
-def test_errors_of_a_worker_arrive_with_their_trace(error, kind, text):
-    def fail():
+def test_errors_of_a_worker_arrive_with_their_trace(monkeypatch, error, kind, text):
+    def fail(**_):
         raise error
 
-    try:
-        fail()
-    except Exception as caught:  # noqa: BLE001
-        arrived = pickle.loads(pickle.dumps(_sendable(caught)))
+    monkeypatch.setattr(training_worker, "fit", fail)
+    monkeypatch.setattr(training_worker, "take_over_rounding", lambda _: None)
+    asked = pickle.dumps(({}, {"device": torch.device("cpu")}))
+    arrived = pickle.loads(pickle.dumps(_train(asked, pickle.dumps({}), None)))
     with pytest.raises(kind, match=text):
         raise arrived
     assert "Traceback" in arrived.__notes__[0]
