@@ -153,5 +153,9 @@ def _train(common: bytes, own: bytes, progress: _Telling) -> Trained | Exception
         shown = tuple((str(w.message), w.category, w.filename, w.lineno) for w in warned)
         return Trained(state, result, spent, shown)
     except Exception as error:  # noqa: BLE001 - whatever a model of the user's own raises
-        full = SteepestError(f"the memory is too small for trainings side by side: {_AGAIN}")
-        return sendable(error, full if is_out_of_memory(error) else None)
+        return _sendable(error)
+
+
+def _sendable(error: Exception) -> Exception:
+    full = SteepestError(f"the memory is too small for trainings side by side: {_AGAIN}")
+    return sendable(error, full if is_out_of_memory(error) else None)
