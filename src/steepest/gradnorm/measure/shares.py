@@ -70,36 +70,6 @@ class Dense(Share):
         return type(self)(torch.stack([self._gradients, *found]).sum(0)) if alike else None
 
 
-class Rerun(Dense):
-    """Gradients that were built by running a function again for every sample."""
-
-    def squares(self, routes: Routes) -> Tensor:
-        """Return squared norms [N]."""
-        routes.note("sample by sample")
-        return sum_of_squares(self._gradients)
-
-
-class Reordered(Share):
-    """Gradients whose dimensions are in another order than the parameter's.
-
-    Args:
-        share: The gradients.
-        order: Which of their dimensions comes first in the parameter, which second, and so on.
-    """
-
-    def __init__(self, share: Share, order: Sequence[int]) -> None:
-        self.samples, self.shape = share.samples, torch.Size(share.shape[d] for d in order)
-        self._share, self._order = share, [1 + d for d in order]
-
-    def squares(self, routes: Routes) -> Tensor:
-        """Return squared norms [N]."""
-        return self._share.squares(routes)
-
-    def dense(self, rows: slice) -> Tensor:
-        """Build gradients [n, *shape]."""
-        return self._share.dense(rows).permute(0, *self._order).contiguous()
-
-
 def squares_of_sum(shares: Sequence[Share], routes: Routes) -> Tensor:
     """Return ‖Σ_u g_u‖² per sample [N] for the uses u of one parameter, cross terms included."""
     first = shares[0]
