@@ -294,13 +294,15 @@ def _keep_copies(folder: Path) -> None:
 
 
 def _put_away(folder: Path) -> None:
-    """Remove an old loop's files, of which there are copies."""
+    """Move an old loop's files over their copies, which a power cut may have cost their content."""
     for name in (*_SHEETS_FILES, *_PYTHON_FILES):
-        kept, file = folder / BACKUP / name, folder / name
-        if kept.is_dir() and file.is_dir():
-            shutil.rmtree(file)
-        elif kept.is_file() and file.is_file() and kept.read_bytes() == file.read_bytes():
-            file.unlink()
+        file, kept = folder / name, folder / BACKUP / name
+        if file.is_dir() and kept.is_dir():
+            for part in file.iterdir():
+                part.replace(kept / part.name)
+            file.rmdir()
+        elif file.is_file() and kept.is_file():
+            file.replace(kept)
 
 
 @contextmanager
@@ -345,7 +347,9 @@ def _fill(store: Store, ids: Sequence[SampleId], about: About, classes: Sequence
 
 
 def put(made: Path, place: Path) -> bool:
-    """Give a file its name, unless another has it."""
+    """Give a file its name, unless another has it; what is in it is on the disk before."""
+    with made.open("rb+") as file:
+        os.fsync(file.fileno())
     try:
         os.link(made, place)
     except FileExistsError:
