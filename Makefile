@@ -18,7 +18,11 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps timm open_clip_torch
 	@touch $@ $(VENV)/.installed
 
-demo: $(VENV)/.installed  ## learn on real digits with three strategies, then write a report
+$(VENV)/.installed-label: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[label]'
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed-label  ## learn on real digits by the default strategy and at random, then write a report
 	$(BIN)/steepest demo
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python

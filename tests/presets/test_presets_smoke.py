@@ -151,7 +151,7 @@ GENERATED = {
 
 
 def test_every_preset_with_files_of_its_own_can_be_generated():
-    built_in = {"digits", "50c-clean", "50c-snr005"}
+    built_in = {"digits", "digits-features", "50c-clean", "50c-snr005"}
     assert set(GENERATED) | built_in == set(presets())
 
 

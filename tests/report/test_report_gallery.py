@@ -202,3 +202,14 @@ def test_the_report_asks_the_runs_what_they_were_made_with(tmp_path):
     run = next((folder / "runs").glob("*/seed-*"))
     (run / "data.json").write_text('{"classes": ["cat", "newt"]}')
     assert read_comparison(folder).data == {"classes": ["cat", "newt"]}
+
+
+def test_runs_on_features_show_the_images_that_these_are_of():
+    table = {"data": {"name": "digits", "limit": 20, "backbone": "efficientnet-lite0"}}
+    found = identify(datasets.load("digits", limit=20))
+    features = {**found, "name": "digits-features", "content": "other", "train": [20, 1280]}
+    pictures = Pictures(table, made_with=features)
+    assert pictures.uri(3).startswith("data:image/png")
+    assert Pictures(table, made_with={**features, "train": [21, 1280]}).uri(3) is None
+    assert Pictures(table, made_with={**features, "test_content": "other"}).uri(3) is None
+    assert Pictures({"data": {"name": "digits", "limit": 20}}, made_with=features).uri(3) is None

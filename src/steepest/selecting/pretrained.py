@@ -28,7 +28,7 @@ from steepest.strategies import Needs, Scorer, Strategy, Support, create
 from steepest.strategies.algorithms.verdict import Verdict
 from steepest.training.probes import Probe, fit_probe
 
-WITH_LABELS = "gradnorm-herding"
+WITH_LABELS = "steepest"
 COLD = "max-herding"
 """Default strategies once a probe can be fitted, and before."""
 

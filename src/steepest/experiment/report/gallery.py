@@ -16,7 +16,7 @@ from steepest.core.seeds import SampleId
 from steepest.core.wording import counted
 from steepest.data.alterations import long_tailed, with_wrong_labels
 from steepest.data.base import ImageSet
-from steepest.data.identity import comparable, identify
+from steepest.data.identity import TEST_CONTENT, comparable, identify
 from steepest.errors import SteepestError
 from steepest.experiment.outcomes import Comparison, Run
 
@@ -100,13 +100,14 @@ class Pictures:
         options, limit = table.get("options"), table.get("limit")
         found = datasets.load(str(name), options=options, limit=limit)
         found = long_tailed(found, table.get("imbalance") or 1.0)
-        if not self._is_of_the_runs(with_wrong_labels(found, table.get("label_noise") or 0.0)):
+        labelled = with_wrong_labels(found, table.get("label_noise") or 0.0)
+        if not self._is_of_the_runs(labelled, in_features=bool(table.get("backbone"))):
             self.problem = f"what is now found as {name} is not what the runs were made with"
             return
         self._data = found
         self.classes = tuple(found.classes)
 
-    def _is_of_the_runs(self, found: ImageSet) -> bool:
+    def _is_of_the_runs(self, found: ImageSet, *, in_features: bool) -> bool:
         if not self._made_with:
             return True
         if list(found.classes) != self._made_with.get("classes"):
@@ -115,7 +116,13 @@ class Pictures:
             identity = identify(found)
         except SteepestError:
             return True  # An image is damaged: those that are not can be shown.
-        return comparable(identity, self._made_with) == self._made_with
+        made_with = self._made_with
+        if in_features:
+            # Runs saw features of these images: their number and the test labels are the same.
+            counts = [sides[0] for sides in (identity["train"], made_with["train"])]
+            same_labels = identity[TEST_CONTENT] == made_with.get(TEST_CONTENT)
+            return bool(counts[0] == counts[1] and same_labels)
+        return comparable(identity, made_with) == made_with
 
 
 def gallery(comparison: Comparison, pictures: Pictures) -> Safe:
