@@ -11,7 +11,7 @@ import torch
 from safetensors import safe_open
 from small import config, essence
 
-import steepest.experiment.setup as setup_module
+import steepest.experiment.setup as run_setup
 from steepest.core.tables import from_table
 from steepest.data import load
 from steepest.errors import SlowPathWarning
@@ -30,8 +30,8 @@ def trainings(monkeypatch):
         seen.append(more["seed"])
         return fit(*arguments, **more)
 
-    fit = setup_module.fit
-    monkeypatch.setattr(setup_module, "fit", counting)
+    fit = run_setup.fit
+    monkeypatch.setattr(run_setup, "fit", counting)
     return seen
 
 
