@@ -17,7 +17,9 @@ from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.labelling.label_studio.masks import draw_map
 from steepest.labelling.label_studio.pictures import Gallery
 from steepest.labelling.label_studio.project import default_title, ensure_project, find_project
+from steepest.labelling.label_studio.pull import Reading, pull
 from steepest.labelling.label_studio.push import Pictures, push
+from steepest.labelling.project import open_pool
 
 UPLOAD = Pictures()
 
@@ -225,3 +227,12 @@ def test_a_title_that_label_studio_refuses_is_refused_here(server, title, folder
     with pytest.raises(InputError, match="3 to 50"):
         ensure_project(make_client(server.url), title, folder.vocabulary)
     assert 3 <= len(default_title(folder)) <= 50
+
+
+def test_what_a_program_asks_about_becomes_a_task_and_comes_back(server, project, folder):
+    with open_pool(folder.path, "loop") as pool:
+        pool.query(["7.png"], cycle=1, who="margin")
+        assert push(folder, project, Pictures()) == (4, 0)
+        server.choose("7.png", "owl")
+        assert pull(folder, project, Reading()).new == 1
+        assert pool.label_of("7.png") == 2

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steepest.errors import InputError, UnknownNameError
 from steepest.labelling.exchange.folder import LoopFolder
+from steepest.labelling.exchange.next_round import find_waiting
 from steepest.labelling.exchange.vocabulary import SEGMENTATION
 from steepest.labelling.label_studio.client import ServerError
 from steepest.labelling.label_studio.pictures import Gallery, Picture, local_files_url
 from steepest.labelling.label_studio.project import Project
 from steepest.labelling.label_studio.tasks import ID, KEY, Pick, Task, make_task, picks_of
-from steepest.pool import Pool, State
+from steepest.labelling.project.ledger import ProjectPool
 
 IMAGES = ("upload", "embed", "local")
 _MOST_TASKS, _MOST_BYTES = 50, 32 << 20
@@ -81,11 +83,11 @@ def push(folder: LoopFolder, project: Project, pictures: Pictures) -> tuple[int,
     return len(missing), len(waiting) - len(missing)
 
 
-def _waiting(folder: LoopFolder, pool: Pool) -> list[Pick]:
-    picks = {
-        pick.id: pick for number, made in folder.rounds().items() for pick in picks_of(made, number)
-    }
-    return [pick for pick in picks.values() if pool.state(pick.id) is State.QUERIED]
+def _waiting(folder: LoopFolder, pool: ProjectPool) -> list[Pick]:
+    """Return what waits, whoever asked for it; what no round has scored comes first."""
+    picks = [pick for number, part in find_waiting(folder, pool) for pick in picks_of(part, number)]
+    # JSON has no word for a score that nobody knows.
+    return [replace(pick, score=0.0) if math.isnan(pick.score) else pick for pick in picks]
 
 
 def _missing(picks: Sequence[Pick], project: Project, key: str) -> list[Pick]:
