@@ -19,7 +19,7 @@ from steepest.bench.trial import Trial, with_ratios
 from steepest.bench.workloads import Workload, find_workload
 from steepest.core.memory import is_out_of_memory
 from steepest.core.progress import Progress
-from steepest.errors import InputError
+from steepest.errors import InputError, ModelError
 from steepest.gradnorm import Precision
 
 
@@ -150,6 +150,8 @@ class _Contest:
             self._measure(progress)
         except ModuleNotFoundError as error:
             self._note = not_installed((error.name or str(error)).partition(".")[0])
+        except ModelError as error:
+            self._note = brief(error)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise

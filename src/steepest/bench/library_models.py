@@ -146,7 +146,8 @@ def llama(classes: int) -> nn.Module:
 def mixtral(classes: int) -> nn.Module:
     """Make a small Mixtral of four experts."""
     own = {"num_key_value_heads": 2, "num_local_experts": 4, "num_hidden_layers": 2}
-    return Texts(_classifier("Mixtral", classes, **own), _logits)
+    model = _classifier("Mixtral", classes, experts_implementation="eager", **own)
+    return Texts(model, _logits)
 
 
 def lora(classes: int) -> nn.Module:
