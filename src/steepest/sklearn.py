@@ -21,7 +21,7 @@ from steepest.loop.shared_labels import SharedLabels
 from steepest.loop.torch_inside import torch_inside
 from steepest.pool import Label
 from steepest.selecting.looking import as_strategy
-from steepest.selecting.options import BatchSize, SelectionOptions
+from steepest.selecting.options import DEFAULT_STRATEGY, BatchSize, SelectionOptions
 from steepest.selecting.samples import as_samples
 from steepest.selecting.select import check_k
 from steepest.selecting.selection import Selection
@@ -58,7 +58,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     Args:
         estimator: A classifier; it is cloned.
-        strategy: A name or a strategy; None takes ``"entropy-gradnorm"`` where there is a torch
+        strategy: A name or a strategy; None takes ``"steepest"`` where there is a torch
             module and ``"margin"`` where there is none.
         options: Options for a strategy given by name.
         start: The strategy while fewer than two classes are known.
@@ -273,7 +273,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def _select(self, k: int, taken: list[int], features: Any) -> Selection:  # noqa: ANN401
         ready = hasattr(self, "estimator_") and len(self.classes_) > 1
         inside = torch_inside(self.estimator_, self.X_) if ready else None
-        usual = "margin" if inside is None else "entropy-gradnorm"
+        usual = "margin" if inside is None else DEFAULT_STRATEGY
         strategy = as_strategy(self.start, None)
         if ready:
             strategy = as_strategy(usual if self.strategy is None else self.strategy, self.options)

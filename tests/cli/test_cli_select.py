@@ -43,6 +43,9 @@ def rows_of(path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+GRADIENTS = ("--strategy", "entropy-gradnorm")
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """The same command twice, once in a process of its own."""
@@ -71,8 +74,8 @@ def test_the_picks_name_photos_by_their_relative_paths(done):
     assert scores == sorted(scores, reverse=True)
     assert rows[0].keys() == {"rank", "id", "score"}
     beside = json.loads((folder / "first.csv.json").read_text())
-    assert beside["strategy"] == "entropy-gradnorm"
-    assert "5 of 12 samples chosen by entropy-gradnorm: first.csv" in first.out
+    assert beside["strategy"] == "steepest"
+    assert "5 of 12 samples chosen by steepest: first.csv" in first.out
 
 
 def test_broken_photos_are_counted_and_named_in_one_warning(done):
@@ -110,17 +113,19 @@ def test_the_picks_are_those_of_the_python_call(done):
 def test_json_holds_the_same_as_csv(photos, workshop, capsys):
     for out in ("picks.csv", "picks.json"):
         assert run_here(capsys, *command("--quiet", out=out)).code == 0
-    assert json.loads((workshop / "picks.json").read_text())["strategy"] == "entropy-gradnorm"
+    assert json.loads((workshop / "picks.json").read_text())["strategy"] == "steepest"
     load = steepest.Selection.load
     assert load(workshop / "picks.json") == load(workshop / "picks.csv")
 
 
 @pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
 def test_an_option_of_the_strategy_reaches_it(photos, workshop, capsys):
-    told = run_here(capsys, *command("--quiet", "--option", "norm=tensor-sum"))
+    told = run_here(capsys, *command("--quiet", *GRADIENTS, "--option", "norm=tensor-sum"))
     assert told.code == 0, told.err
     pool = ImageFolder(photos)
-    picks = steepest.select(small_model(), pool, K, options={"norm": "tensor-sum"}, progress=False)
+    picks = steepest.select(
+        small_model(), pool, K, GRADIENTS[1], options={"norm": "tensor-sum"}, progress=False
+    )
     loaded = steepest.Selection.load(workshop / "picks.csv")
     assert loaded.options == {"norm": "tensor-sum", "layers": "all"}
     assert loaded.ids == picks.ids
@@ -129,11 +134,13 @@ def test_an_option_of_the_strategy_reaches_it(photos, workshop, capsys):
 
 @pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
 def test_gradients_are_measured_in_the_precision_that_is_asked_for(photos, workshop, capsys):
-    told = run_here(capsys, *command("--quiet", "--precision", "bf16"))
+    told = run_here(capsys, *command("--quiet", *GRADIENTS, "--precision", "bf16"))
     assert told.code == 0, told.err
     pool, loaded = ImageFolder(photos), steepest.Selection.load(workshop / "picks.csv")
     coarse, fine = (
-        steepest.select(small_model(), pool, K, precision=precision, progress=False).scores
+        steepest.select(
+            small_model(), pool, K, GRADIENTS[1], precision=precision, progress=False
+        ).scores
         for precision in ("bf16", "tf32")
     )
     assert loaded.scores == pytest.approx(coarse, rel=1e-6)
@@ -336,7 +343,7 @@ def test_the_verdict_is_printed_and_saved_with_the_classes_names(photos, worksho
 
 def test_a_verdict_on_scores_of_shards_names_the_classes(photos, workshop, capsys):
     names = ("--quiet", "--class-names", "cat,dog,owl,newt")
-    assert run_here(capsys, *command(*names)).code == 0
+    assert run_here(capsys, *command(*names, *GRADIENTS)).code == 0
     whole = steepest.Selection.load(workshop / "picks.csv")
     argv = ("--quiet", "--shard", "1/1")
     assert run_here(capsys, *command(*argv, out="part.npz")).code == 0

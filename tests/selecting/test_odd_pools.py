@@ -68,13 +68,13 @@ def scores_by_id(scores):
 
 
 def test_a_subset_keeps_the_ids_of_its_data_set(model, x):
-    expected = steepest.select(model, x, 4, labelled=range(10), progress=False)
-    found = steepest.select(model, Subset(TensorDataset(x), OPEN), 4, progress=False)
+    expected = steepest.select(model, x, 4, "margin", labelled=range(10), progress=False)
+    found = steepest.select(model, Subset(TensorDataset(x), OPEN), 4, "margin", progress=False)
     assert found.ids == expected.ids
     nested = Subset(Subset(TensorDataset(x), list(range(5, 20))), list(range(5, 15)))
-    assert steepest.select(model, nested, 4, progress=False).ids == expected.ids
+    assert steepest.select(model, nested, 4, "margin", progress=False).ids == expected.ids
     names = [f"s{i}" for i in range(20)]
-    named = steepest.select(model, Subset(Named(x, names), OPEN), 4, progress=False)
+    named = steepest.select(model, Subset(Named(x, names), OPEN), 4, "margin", progress=False)
     assert named.ids == tuple(f"s{i}" for i in expected.ids)
 
 

@@ -264,7 +264,7 @@ class Torch:
 def test_a_module_in_skorch_is_asked_itself(strategy):
     learner = ActiveLearner(Torch().net(), strategy).fit(ROWS, FEW)
     rows = learner.query(5)
-    asked = strategy or "entropy-gradnorm"
+    asked = strategy or "steepest"
     assert learner.selection_.strategy == asked
     wanted = steepest.select(
         learner.estimator_.module_, ROWS, 5, asked,
@@ -292,7 +292,7 @@ def test_a_net_in_a_search_is_asked_itself():
     search = GridSearchCV(Torch().net(), {"lr": [0.5]}, cv=2)
     learner = ActiveLearner(search).fit(ROWS, FEW)
     assert learner.query(2).size == 2
-    assert learner.selection_.strategy == "entropy-gradnorm"
+    assert learner.selection_.strategy == "steepest"
 
 
 @pytest.mark.filterwarnings("ignore::steepest.errors.RegimeWarning")
@@ -313,7 +313,7 @@ def test_a_net_behind_a_scaler_sees_scaled_rows():
     rows = learner.query(5)
     steps = learner.estimator_
     wanted = steepest.select(
-        steps[-1].module_, steps[:-1].transform(ROWS), 5, labelled=range(12),
+        steps[-1].module_, steps[:-1].transform(ROWS), 5, "entropy-gradnorm", labelled=range(12),
         seed=learner.selection_.seed, progress=False,
     )  # fmt: skip
     assert tuple(rows.tolist()) == wanted.ids

@@ -64,9 +64,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         help="a model's name, package.module:factory, or a file of weights (default: small-cnn)",
     )
     group.add_argument("--weights", metavar="FILE", help="a file of weights to begin from")
-    group.add_argument(
-        "--strategy", metavar="NAME", help="what chooses (default: entropy-gradnorm)"
-    )
+    group.add_argument("--strategy", metavar="NAME", help="what chooses (default: steepest)")
     group.add_argument(
         "--batch-size", type=int, metavar="N", help="picks between two trainings (default: 20)"
     )

@@ -46,7 +46,7 @@ from steepest.labelling.exchange.export import check_export
 from steepest.labelling.exchange.rounds import Round
 from steepest.pool import Pool
 from steepest.selecting import Selection, select
-from steepest.selecting.options import DEFAULT_STRATEGY, Engine, SelectionOptions
+from steepest.selecting.options import DEFAULT_SCORE, DEFAULT_STRATEGY, Engine, SelectionOptions
 from steepest.selecting.samples import as_samples
 from steepest.selecting.selection_file import SUFFIXES, sidecar_of
 
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy",
         metavar="NAME",
         help="see `steepest strategies`, or package.module:Class (default: "
-        f"{DEFAULT_STRATEGY}; without a model one for features)",
+        f"{DEFAULT_STRATEGY}; with --shard or --scores {DEFAULT_SCORE})",
     )
     parser.add_argument(
         "--option",
@@ -118,7 +118,9 @@ def _select_by_model(arguments: argparse.Namespace, engine: Engine) -> int:
     from steepest.strategies import Needs
 
     check_weights(arguments)
-    arguments.strategy = arguments.strategy or DEFAULT_STRATEGY
+    by_score = arguments.shard is not None or bool(arguments.scores)
+    usual = DEFAULT_SCORE if by_score else DEFAULT_STRATEGY
+    arguments.strategy = arguments.strategy or usual
     strategy = as_strategy(arguments.strategy, pairs(arguments.option))
     settings = loop_settings(arguments)
     names = class_names(arguments, settings)

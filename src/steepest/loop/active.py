@@ -54,7 +54,7 @@ class ActiveLoop:
             asked for again), or a list of one each, or pairs yielded one by one; or a labeller.
         evaluate: Returns the present model's metric, or several by name.
         model: A module that ``fit`` trains in place.
-        strategy: A name or a strategy; by default ``"entropy-gradnorm"`` with a torch model and
+        strategy: A name or a strategy; by default ``"steepest"`` with a torch model and
             ``"margin"`` with predictions.
         options: Options for a strategy given by name.
         start: Chooses while nothing is labelled; with ``predict``, until two classes are.

@@ -13,7 +13,7 @@ from steepest.loop.chooser import Chooser, with_targets
 from steepest.loop.predictions import Predict, check_predictable
 from steepest.pool import Label
 from steepest.selecting.looking import as_strategy, check_model
-from steepest.selecting.options import check_support
+from steepest.selecting.options import DEFAULT_STRATEGY, check_support
 from steepest.selecting.selection import Selection
 from steepest.strategies import Needs, Strategy, Support
 from steepest.strategies.support import NO_SUPPORT
@@ -56,7 +56,7 @@ class Learner:
             raise InputError("predict takes the place of a torch model: leave out model= and task=")
         if not callable(support):
             check_support(support)
-        usual = "entropy-gradnorm" if predict is None else "margin"
+        usual = DEFAULT_STRATEGY if predict is None else "margin"
         self.model = model
         self._chooser, self._fit, self._predict, self._support = chooser, fit, predict, support
         self._strategy = as_strategy(usual if strategy is None else strategy, options)

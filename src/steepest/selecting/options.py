@@ -106,8 +106,11 @@ def as_engine(engine: object) -> OnRay | None:
     return OnRay() if engine == "ray" else None
 
 
-DEFAULT_STRATEGY = "entropy-gradnorm"
-"""Default strategy for a model of the user's."""
+DEFAULT_STRATEGY = "steepest"
+"""Default strategy, with a model of the user's or without one."""
+
+DEFAULT_SCORE = "entropy-gradnorm"
+"""Default strategy where each sample needs a score of its own: scores, shards and tables."""
 
 
 def _help(text: str, metavar: str | None = None) -> dict[str, str | None]:

@@ -19,7 +19,7 @@ from steepest.core.seeds import SampleId, random_subset
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.features.table import FeatureTable
-from steepest.selecting.options import SelectionOptions
+from steepest.selecting.options import DEFAULT_STRATEGY, SelectionOptions
 from steepest.selecting.regime import warn_if_inverted
 from steepest.selecting.samples import as_samples
 from steepest.selecting.select import check_k, choose_from
@@ -28,7 +28,7 @@ from steepest.strategies import Needs, Scorer, Strategy, Support, create
 from steepest.strategies.algorithms.verdict import Verdict
 from steepest.training.probes import Probe, fit_probe
 
-WITH_LABELS = "steepest"
+WITH_LABELS = DEFAULT_STRATEGY
 COLD = "max-herding"
 """Default strategies once a probe can be fitted, and before."""
 

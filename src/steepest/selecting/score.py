@@ -17,7 +17,7 @@ from steepest.modules.fingerprint import fingerprint
 from steepest.modules.precision import Precision
 from steepest.selecting.conditions import conditions_of
 from steepest.selecting.looking import as_strategy, check_model, looking_at
-from steepest.selecting.options import BatchSize, Engine, SelectionOptions
+from steepest.selecting.options import DEFAULT_SCORE, BatchSize, Engine, SelectionOptions
 from steepest.selecting.regime import diagnose
 from steepest.selecting.samples import PoolLike, as_samples
 from steepest.selecting.scores import Scores
@@ -29,7 +29,7 @@ from steepest.tasks.base import Task
 def score(
     model: nn.Module,
     pool: PoolLike,
-    strategy: str | Strategy = "entropy-gradnorm",
+    strategy: str | Strategy = DEFAULT_SCORE,
     *,
     options: Mapping[str, Any] | None = None,
     ids: Sequence[SampleId] | None = None,

@@ -72,7 +72,7 @@ def select(
             Without a model a folder of images, images as bytes [N, 3, H, W], or rows of features.
         k: How many samples to choose.
         strategy: A name from ``steepest.strategies.names()``, or a strategy; by default
-            ``entropy-gradnorm``, without a model one for features.
+            ``steepest``, without a model one for features.
         options: Options for a strategy given by name.
         ids: Names of the samples; by default the pool's own, or the index.
         labelled: Ids to leave out because they carry a label already.

@@ -283,7 +283,9 @@ def test_a_strategy_upside_down_is_replaced_and_other_warnings_are_heard(photos,
 
     monkeypatch.setattr(choosing, "choose_from", turned)
     for weak, expected in (("margin", "margin"), (None, "entropy-gradnorm")):
-        with open_project(photos, weak_strategy=weak, **FAST) as project:
+        with open_project(
+            photos, strategy="entropy-gradnorm", weak_strategy=weak, **FAST
+        ) as project:
             if not project.progress().labelled:
                 label_next(project, 12)
             with pytest.warns(SteepestWarning, match="collapsed"):

@@ -12,6 +12,7 @@ from typing import Any
 from steepest.core.parsing import parse_json
 from steepest.core.tables import from_table
 from steepest.errors import DataError, InputError, UnknownNameError, first_line
+from steepest.selecting.options import DEFAULT_STRATEGY
 from steepest.training.augment import AUGMENTATIONS
 
 FIXED = ("multi_label", "validation_share", "seed")
@@ -69,7 +70,7 @@ class Settings:
     weights: str | None = None
     layers: tuple[str, ...] | None = None
     image_size: int | None = None
-    strategy: str = "entropy-gradnorm"
+    strategy: str = DEFAULT_STRATEGY
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     weak_strategy: str | None = "margin"
     epochs: int | None = None
