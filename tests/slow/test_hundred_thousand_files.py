@@ -68,7 +68,7 @@ def test_a_pass_over_many_files_survives_kills(tmp_path):
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.communicate()
         assert rows_on_disk(photos) >= kept
         kept = rows_on_disk(photos)
     process = start(photos)
@@ -83,7 +83,8 @@ def test_a_pass_over_many_files_survives_kills(tmp_path):
     assert (len(again), again.computed) == (COUNT, 0)
     backbone = tiny()
     for name in again.ids[:: COUNT // 100]:
-        picture = Image.open(photos / name).convert("RGB")
+        with Image.open(photos / name) as opened:
+            picture = opened.convert("RGB")
         with torch.no_grad():
             wanted = backbone.model(backbone.prepare(picture)[None])
         torch.testing.assert_close(again.of([name]), wanted, atol=1e-5, rtol=1e-5)
