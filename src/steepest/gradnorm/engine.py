@@ -301,21 +301,26 @@ class Engine:
                 break
             self.distrust(wrong)
         if slow := self.named(self._slow(known) | known.missed):
-            rest, _ = squares_one_by_one(self.restored_call, inputs, losses, slow)
+            rest, _ = self._one_by_one(inputs, losses, slow)
             for squares, more in zip(found, rest, strict=True):
                 squares.update(more)
         return outputs, found
 
     def _all_alone(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Squares]]:
         """Measure every parameter by the loop over samples."""
-        everything = self._parameters
-        found, said = squares_one_by_one(self.restored_call, inputs, losses, everything)
+        found, said = self._one_by_one(inputs, losses, self._parameters)
         if all(isinstance(one, Tensor) and one.ndim and len(one) == 1 for one in said):
             shapes = {one.shape for one in said}
             if len(shapes) == 1:
                 return torch.cat(said), found
         with torch.no_grad():
             return self.restored_call(inputs), found
+
+    def _one_by_one(
+        self, inputs: Inputs, losses: RowLosses, parameters: Mapping[str, nn.Parameter]
+    ) -> tuple[list[Squares], list[Any]]:
+        half = self.coarseness >= torch.finfo(torch.float16).eps
+        return squares_one_by_one(self.restored_call, inputs, losses, parameters, half=half)
 
     def _in_company(self, known: Known, inputs: Inputs) -> tuple[Tensor, Any]:
         """Run some samples side by side, and see in what precision the model computes."""

@@ -24,6 +24,8 @@ def squares_one_by_one(
     inputs: Inputs,
     losses: RowLosses,
     parameters: Mapping[str, nn.Parameter],
+    *,
+    half: bool = True,
 ) -> tuple[list[dict[nn.Parameter, Tensor]], list[Any]]:
     """Measure some parameters one sample at a time, through autograd alone.
 
@@ -32,6 +34,7 @@ def squares_one_by_one(
         inputs: N samples.
         losses: Maps outputs for some rows to losses, each [N].
         parameters: The parameters, by name; they require grad.
+        half: Whether something may be in half precision on the way.
 
     Returns:
         For each loss the squared norms [N] of each parameter that any sample's gradient reached,
@@ -54,7 +57,7 @@ def squares_one_by_one(
         try:
             rows.append(
                 [
-                    _squares_of(v, outputs, wanted, reached, keep=j < last)
+                    _squares_of(v, outputs, wanted, reached, keep=j < last, half=half)
                     for j, v in enumerate(values)
                 ]
             )
@@ -73,18 +76,32 @@ def _squares_of(
     reached: set[int],
     *,
     keep: bool,
+    half: bool,
 ) -> Tensor:
     """Return the squared gradient norms [P] of one sample's loss [1], and note who has one."""
     if not loss.requires_grad:
         return torch.zeros(len(parameters), dtype=torch.float64, device=loss.device)
-    scale = scales_of_half(loss, outputs, parameters)
+    scale = torch.ones(len(loss), dtype=torch.float64, device=loss.device)
+    if half:
+        scale = scales_of_half(loss, outputs, parameters)
     scaled = (loss * scale.to(loss.dtype)).sum()
     grads = torch.autograd.grad(scaled, parameters, retain_graph=keep, allow_unused=True)
     zero = torch.zeros((), dtype=torch.float64, device=loss.device)
     found: Sequence[Tensor | None] = grads
     reached.update(j for j, g in enumerate(found) if g is not None)
-    squares = [zero if g is None else square_in_double(g) for g in found]
+    small = [g for g in found if g is not None and _is_small(g)]
+    norms = iter(torch._foreach_norm(small, 2, dtype=torch.float64) if small else ())  # noqa: SLF001
+    squares = [
+        zero if g is None else next(norms).square() if _is_small(g) else square_in_double(g)
+        for g in found
+    ]
     return torch.stack([s.to(loss.device) for s in squares]) / scale.square()
+
+
+def _is_small(gradient: Tensor) -> bool:
+    """Say whether a gradient may be copied in double precision, with others of its kind."""
+    kind = gradient.dtype in {torch.float32, torch.float64} and gradient.layout == torch.strided
+    return kind and gradient.numel() <= _PART
 
 
 def square_in_double(gradient: Tensor) -> Tensor:
