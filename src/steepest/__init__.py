@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from steepest.experiment.config import Config, load_config
     from steepest.experiment.loop import Experiment
     from steepest.gradnorm import gradient_norms
+    from steepest.labelling.project.classifier import load_classifier
     from steepest.loop import ActiveLoop
     from steepest.pool import Pool
     from steepest.selecting import Scores, Selection, score, select
@@ -34,6 +35,7 @@ __all__ = [
     "__version__",
     "errors",
     "gradient_norms",
+    "load_classifier",
     "load_config",
     "score",
     "select",
@@ -50,6 +52,7 @@ _PLACES = {
     "Strategy": "strategies",
     "Task": "tasks",
     "gradient_norms": "gradnorm",
+    "load_classifier": "labelling.project.classifier",
     "load_config": "experiment.config",
     "score": "selecting",
     "select": "selecting",

@@ -7,12 +7,20 @@ import argparse
 from steepest.cli import (
     bench_cycle,
     bench_gradnorm,
+    bench_labelling,
     bench_precision,
     bench_strategies,
     bench_training,
 )
 
-_BENCHES = (bench_gradnorm, bench_precision, bench_training, bench_strategies, bench_cycle)
+_BENCHES = (
+    bench_gradnorm,
+    bench_precision,
+    bench_training,
+    bench_strategies,
+    bench_cycle,
+    bench_labelling,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LOOPBACK = "127.0.0.1"
 _UNSET = "none"
 _MOST_CLASSES = 30
+_WAYS = ("probe", "fine-tune", "scratch")
 _PARTS = ("fastapi", "jinja2", "python_multipart", "uvicorn")
 
 
@@ -49,6 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of --labels, pass over images that are not in the folder",
     )
     parser.add_argument(
+        "--export",
+        type=Path,
+        metavar="FILE",
+        help="write the labels, and the model's predictions for all other images, to a .csv or "
+        ".jsonl file, and end",
+    )
+    parser.add_argument(
         "--project", type=Path, metavar="DIR", help="where labels are kept (default: DIR/.steepest)"
     )
     _add_choice(parser)
@@ -59,14 +67,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_choice(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to label next")
     group.add_argument(
+        "--learn",
+        choices=_WAYS,
+        help="probe: a linear head on features (default); fine-tune: the whole pretrained net; "
+        "scratch: the net that --model names (default with --model or --weights)",
+    )
+    group.add_argument(
+        "--backbone",
+        metavar="NAME",
+        help="the pretrained net, by name or as package.module:function (default: "
+        "efficientnet-lite0)",
+    )
+    group.add_argument(
         "--model",
         metavar="NAME",
-        help="a model's name, package.module:factory, or a file of weights (default: small-cnn)",
+        help="a net of your own: a name, package.module:factory, or a file of weights",
     )
     group.add_argument("--weights", metavar="FILE", help="a file of weights to begin from")
     group.add_argument("--strategy", metavar="NAME", help="what chooses (default: steepest)")
     group.add_argument(
-        "--batch-size", type=int, metavar="N", help="picks between two trainings (default: 20)"
+        "--batch-size",
+        type=int,
+        metavar="N",
+        help="answers between two trainings (default: 5 and more for a probe, 20 for a net)",
     )
     group.add_argument(
         "--image-size", type=int, metavar="PIXELS", help="the side that models see images in"
@@ -137,6 +160,8 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if arguments.export is not None:
+        return _export(arguments)
     _check_parts()
     from steepest.labelling.exchange.folder import read_names
     from steepest.labelling.project import Project
@@ -177,6 +202,39 @@ def execute(arguments: argparse.Namespace) -> int:
         )
         counts = project.progress()
     print(f"\n{counts.labelled} of {counts.images} images are labelled; labels are in {place}")
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    """Write labels and predictions to a file."""
+    from steepest.core.progress import show_progress
+    from steepest.labelling.project import Project
+    from steepest.labelling.project.all_predictions import (
+        find_model,
+        predict_all,
+        write_predictions,
+    )
+    from steepest.labelling.project.sample_features import FeatureFinder
+    from steepest.labelling.project.store import FILE_NAME
+
+    place = arguments.project or arguments.photos / ".steepest"
+    if not (place / FILE_NAME).is_file():
+        raise InputError(f"{place}: no project yet; begin one without --export")
+    settings = _settings_of(arguments, place)
+    if arguments.export.exists():
+        raise InputError(f"{arguments.export} is there already; choose another name")
+    with Project.open(
+        arguments.photos, folder=arguments.project, settings=settings, background=False
+    ) as project:
+        progress = show_progress(enabled=True)
+        if find_model(project.store) is None:
+            print("there is no model yet: labels alone are written", file=sys.stderr)
+        else:
+            features = FeatureFinder(project.store, project.photos)
+            features.compute_all(project.settings, progress)
+            predict_all(project.store, project.photos, project.settings, features, progress)
+        count = write_predictions(project.store, project.settings, arguments.export)
+    print(f"{arguments.export}: {counted(count, 'image')} with a label or a prediction")
     return 0
 
 
@@ -231,6 +289,9 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
             store.close()
     if present is not None:
         refuse_code(place, present, given)
+    own = any(given.get(name) is not None for name in ("model", "weights"))
+    if own and present is not None and present.learn == "probe":
+        given.setdefault("learn", None)  # A net that is named is meant to be trained.
     before = {} if present is None else to_table(present)
     return merge_settings(present, from_table(Settings, {**before, **given}))
 
@@ -278,9 +339,22 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     names = project.classes()
     listed = ", ".join(names) if len(names) <= _MOST_CLASSES else str(len(names))
     print(f"classes: {on_one_line(listed)}")
+    print(_say_way(project.settings))
     _say_changes(project, ask_more=arguments.overlap_all)
     if arguments.labels is not None:
         _take_labels(project, arguments.labels, known_only=arguments.known_only)
+
+
+def _say_way(settings: Settings) -> str:
+    """Say what learns from the labels."""
+    from steepest.labelling.web.words import way
+
+    if settings.way == "scratch" and settings.learn is None and settings.is_usual:
+        return (
+            f"learns by: {settings.model} from random weights, as no pretrained net is installed; "
+            "one is worth five times the labels: run pip install 'steepest[label]'"
+        )
+    return f"learns by: {way(settings)}"
 
 
 def _say_changes(project: Project, *, ask_more: bool) -> None:

@@ -170,9 +170,10 @@ def test_pictures_of_a_folder_that_is_away_are_not_taken_for_gone(project, photo
     assert len(project.queue.next("ann", 20)) == 12
 
 
-def test_a_training_that_could_not_begin_begins_when_the_folder_is_back(photos, monkeypatch):
+@pytest.mark.parametrize("learn", ["scratch", "probe"])
+def test_a_training_that_could_not_begin_begins_when_the_folder_is_back(photos, monkeypatch, learn):
     monkeypatch.setattr("steepest.labelling.project.trainer._GRACE_SECONDS", 0.05)
-    with open_project(photos, background=True, **FAST) as project:
+    with open_project(photos, background=True, learn=learn, **FAST) as project:
         assert project.trainer.wait(120)
         reading = project.store.reading
         with reading(), reading(), reading(), reading():

@@ -127,11 +127,14 @@ def test_a_training_process_ends_in_order_and_leaves_its_last_words(tmp_path):
             project.trainer.request()
         command = [sys.executable, "-m", "steepest.labelling.project.worker"]
         with subprocess.Popen(
-            [*command, str(photos / ".steepest"), str(photos), f"token-{code}"],
+            [*command, str(photos / ".steepest"), str(photos)],
             stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
+            process.stdin.write(f"token-{code}\n")
+            process.stdin.flush()
             words = process.stderr.read()
             assert process.wait() == code
         assert words.strip().endswith(said)

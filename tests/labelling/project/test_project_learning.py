@@ -29,7 +29,7 @@ def test_the_usual_model_fits_forty_digits_and_knows_others():
     data, side = digits(), 32
     labels = data.train_labels.unseal("test")[:40]
     squares = enlarge(data.train_images[:40], side)
-    settings = Settings(device="cpu")
+    settings = Settings(device="cpu", learn="scratch")
     assert settings.side == side
     rows = [json.dumps([label]) for label in labels.tolist()]
     learnt = learn(squares, rows, 10, settings, SilentProgress())

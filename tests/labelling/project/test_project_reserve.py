@@ -121,7 +121,7 @@ def test_a_reserve_has_an_end(project, clock, monkeypatch):
 
 def test_a_long_reserve_is_chosen_from_fewer_candidates_for_each():
     def scored(k, **settings):
-        return count_scored(Settings(batch_size=10, validation_share=0.2, **settings), k)
+        return count_scored(Settings(validation_share=0.2, **settings), 10, k)
 
     assert scored(16) == 160
     assert scored(40) == 160
@@ -139,10 +139,10 @@ def test_a_long_reserve_is_chosen_from_fewer_candidates_for_each():
 )
 def test_a_strategy_for_small_batches_has_no_long_reserve(given):
     settings = Settings(**given)
-    assert split_picks(settings, 20) == (32, 8)
-    assert split_picks(settings, 40) == ((32, 8) if "strategy_options" in given else (48, 12))
-    assert split_picks(settings, 400) == (32, 8)
-    assert split_picks(Settings(strategy="margin"), 400) == (336, 84)
+    assert split_picks(settings, 20, 20) == (32, 8)
+    assert split_picks(settings, 20, 40) == ((32, 8) if "strategy_options" in given else (48, 12))
+    assert split_picks(settings, 20, 400) == (32, 8)
+    assert split_picks(Settings(strategy="margin"), 20, 400) == (336, 84)
 
 
 def test_a_team_that_answers_four_batches_in_each_training_keeps_getting_picks(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from scipy.optimize import nnls
@@ -285,7 +287,75 @@ def test_agreement_with_predictions_is_that_at_the_time(project):
     assert statistics.agreement_with_predictions(project).agreed == 2
 
 
-def test_confident_disagreement_before_the_label_is_suspicious(project):
+@pytest.fixture
+def trusted(monkeypatch):
+    """Let models be believed from the first label on."""
+    module = importlib.import_module("steepest.labelling.project.statistics.suspicious")
+    monkeypatch.setattr(module, "earned_certainty", lambda judged, share: 0.0)
+
+
+def test_what_models_say_is_shown_from_the_certainty_on_that_came_true_often_enough():
+    def earned(*said):
+        return statistics.earned_certainty(said, 0.8, fewest=4)
+
+    right, wrong = (0.9, True), (0.6, False)
+    assert earned(right, right, right) is None
+    assert earned(right, right, right, right, wrong) == 0.6
+    assert earned(right, right, right, right, wrong, wrong) == 0.9
+    assert earned(*[(0.9, False)] * 4, *[(0.5, True)] * 20) == 0.5
+    # Those that are equally sure come together, whichever was first.
+    assert earned(*[(0.7, True)] * 4, *[(0.7, False)] * 4) is None
+
+
+def by_number(sample):
+    return sample.rpartition("-")[2]
+
+
+def answer_all(project, count, truth_of, probabilities):
+    """Label images of which a model had said something before."""
+    samples = sorted((s.sample for s in project.queue.samples(limit=100)), key=by_number)[:count]
+    for rank, sample in enumerate(samples, start=1):
+        pick(project, sample, probabilities(sample), "margin", rank)
+    for task in project.queue.next("ann", count):
+        project.queue.answer("ann", task.sample, [truth_of(task.sample)])
+
+
+def test_doubts_are_few_and_come_from_models_that_are_mostly_right(tmp_path):
+    known = {"red": "[0.9, 0.05, 0.05]", "green": "[0.05, 0.9, 0.05]", "blue": "[0.1, 0.1, 0.8]"}
+    with open_project(make_names(tmp_path / "photos", 60), lease_seconds=1e6) as project:
+        wrong = {"red-000.png", "green-001.png", "blue-002.png", "red-003.png"}
+
+        def answered(sample):
+            said = sample.split("-")[0]
+            return (
+                {"red": "green", "green": "blue", "blue": "red"}[said] if sample in wrong else said
+            )
+
+        answer_all(project, 30, answered, lambda sample: known[sample.split("-")[0]])
+        found = statistics.suspicious(project)
+        # One in ten, and those first whose evidence is strongest.
+        assert [doubt.sample for doubt in found] == ["green-001.png", "red-000.png", "red-003.png"]
+        assert all(doubt.labels != doubt.predicted for doubt in found)
+    with open_project(make_names(tmp_path / "others", 60), lease_seconds=1e6) as project:
+        answer_all(project, 30, answered, lambda sample: known["red"])
+        assert statistics.suspicious(project) == []
+
+
+def test_hints_are_shown_once_such_predictions_came_true(tmp_path):
+    with open_project(make_names(tmp_path / "photos", 60), lease_seconds=1e6) as project:
+        assert statistics.hint_certainty(project) is None
+
+        def said(sample):
+            return "[0.95, 0.03, 0.02]" if sample.startswith("red") else "[0.6, 0.3, 0.1]"
+
+        answer_all(project, 60, lambda sample: sample.split("-")[0], said)
+        assert statistics.hint_certainty(project) == 0.95
+        while project.queue.undo("ann"):
+            pass
+        assert statistics.hint_certainty(project) is None
+
+
+def test_confident_disagreement_before_the_label_is_suspicious(project, trusted):
     pick(project, "red-000.png", "[0.05, 0.05, 0.9]", "margin", 1)
     pick(project, "green-001.png", "[0.5, 0.4, 0.1]", "margin", 2)
     pick(project, "blue-002.png", "[0.0, 0.1, 0.9]", "margin", 3)
@@ -298,7 +368,7 @@ def test_confident_disagreement_before_the_label_is_suspicious(project):
     assert statistics.suspicious(project, limit=0) == []
 
 
-def test_where_several_classes_are_allowed_the_least_likely_one_is_doubted(tmp_path):
+def test_where_several_classes_are_allowed_the_least_likely_one_is_doubted(tmp_path, trusted):
     photos = make_names(tmp_path / "photos", 4)
     with open_project(photos, multi_label=True) as project:
         pick(project, "red-000.png", "[0.9, 0.8, 0.1]", "margin", 1)
@@ -313,7 +383,7 @@ def test_where_several_classes_are_allowed_the_least_likely_one_is_doubted(tmp_p
     assert (blue.label_probability, blue.probability) == pytest.approx((0.3, 0.7))
 
 
-def test_what_somebody_else_looked_at_again_is_not_suspicious_any_more(project):
+def test_what_somebody_else_looked_at_again_is_not_suspicious_any_more(project, trusted):
     pick(project, "red-000.png", "[0.05, 0.05, 0.9]", "margin", 1)
     project.queue.answer("ann", "red-000.png", ["red"])
     assert len(statistics.suspicious(project)) == 1

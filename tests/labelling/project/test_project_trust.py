@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sqlite3
@@ -188,10 +189,13 @@ def test_modules_of_the_current_directory_are_not_imported_for_a_training(
     asked = []
 
     class Noted:
-        stdin, pid = None, 0
+        stdin, stdout, pid, returncode = io.BytesIO(), None, 0, 1
 
         def __init__(self, command, **_):
             asked.append(command)
+
+        def poll(self):
+            return 1
 
         def wait(self, timeout=None):
             del timeout

@@ -63,7 +63,7 @@ def test_an_import_whose_page_cannot_be_shown_is_said_to_be_taken_in(photos):
         table = f"id,label\n{sample},cat\n".encode()
         page = client.post("/import", files={"file": ("mine.csv", table)})
         assert page.status_code == 200
-        assert "Taken in: 1 label of mine.csv, but" in page.text
+        assert "Imported: 1 label of mine.csv, but" in page.text
         assert project.progress().labelled == 1
 
 

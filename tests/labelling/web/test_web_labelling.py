@@ -7,6 +7,7 @@ from drawn_shapes import draw_shapes
 from label_server import samples_in
 from web_pages import is_one_line, open_pages, stranger
 
+from steepest.labelling.project import statistics
 from steepest.labelling.project.picking import VALIDATION, Candidate, write_batch
 from steepest.labelling.project.predictions import pack
 
@@ -91,12 +92,23 @@ def test_back_leads_from_answer_to_answer_and_a_new_label_replaces_the_old(photo
         assert project.queue.label_of(given[1]).labels == ("cat",)
 
 
-def test_the_reason_for_a_pick_is_shown(photos):
+def test_the_reason_for_a_pick_is_shown(photos, monkeypatch):
     with open_pages(photos) as (project, client):
         pick_all(project)
         page = client.get("/task").text
-        for words in ("picked by margin", "rank 1", "score 0.25", "model 3", "70 %"):
+        for words in (
+            "picked by margin",
+            "rank 1",
+            "score 0.25",
+            "model 3",
+            "No hint: it is shown",
+        ):
             assert words in page
+        assert "70 %" not in page
+        monkeypatch.setattr(statistics, "hint_certainty", lambda project: 0.7)
+        assert "70 %" in client.get("/task").text
+        monkeypatch.setattr(statistics, "hint_certainty", lambda project: 0.71)
+        assert "70 %" not in client.get("/task").text + client.get("/grid").text
 
 
 def test_hints_are_kept_back_until_the_answer(photos):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import unicodedata
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from steepest.errors import InputError
 from steepest.labelling.project.predictions import predicted
@@ -28,6 +29,22 @@ class Giver:
     browser: str = ""
 
 
+class Seen(NamedTuple):
+    """What was shown of an image when it was answered.
+
+    Attributes:
+        batch: The batch that it was given out in.
+        version: The model that was asked.
+        predicted: What that predicted, as the store keeps labels.
+        probability: How likely that was in its eyes.
+    """
+
+    batch: int | None
+    version: int | None
+    predicted: str | None
+    probability: float | None
+
+
 def add_answer(
     connection: sqlite3.Connection,
     giver: Giver,
@@ -35,6 +52,7 @@ def add_answer(
     labels: str | None,
     settings: Settings,
     now: float,
+    seen: Seen | None = None,
 ) -> int:
     """Write one answer and what follows from it; return its number.
 
@@ -45,6 +63,7 @@ def add_answer(
         labels: The classes, as ``ClassList.encode`` returns them; None is a skip.
         settings: What holds now.
         now: The time.
+        seen: What was shown; None is what was given out with the image.
     """
     number, annotator = image["number"], giver.annotator
     before = connection.execute(
@@ -55,7 +74,7 @@ def add_answer(
     # Who answers after a file corrects or confirms it.
     first = (before is None or before["kind"] == "skip") and not image["imported"]
     kind: Kind = "skip" if labels is None else "label" if first else "relabel"
-    batch, version, said, probability = _shown(connection, number, annotator, settings)
+    batch, version, said, probability = seen or _shown(connection, number, annotator, settings)
     added = connection.execute(
         """INSERT INTO answers (at, annotator, image, kind, labels, version, predicted,
         probability, batch, previous, browser) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
@@ -98,10 +117,8 @@ def _fold(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", name).casefold().split())
 
 
-def _shown(
-    connection: sqlite3.Connection, image: int, annotator: str, settings: Settings
-) -> tuple[int | None, int | None, str | None, float | None]:
-    """Return batch, model version, prediction and its probability at the time of giving out."""
+def _shown(connection: sqlite3.Connection, image: int, annotator: str, settings: Settings) -> Seen:
+    """Return what was shown of an image that was given out."""
     row = connection.execute(
         """SELECT s.batch, b.version, p.predicted FROM assignments s
         JOIN batches b ON b.number = s.batch
@@ -110,9 +127,9 @@ def _shown(
         (image, annotator),
     ).fetchone()
     if row is None:
-        return None, None, None, None
+        return Seen(None, None, None, None)
     text = row["predicted"] or "[]"
-    return row["batch"], row["version"], *predicted(text, multi_label=settings.multi_label)
+    return Seen(row["batch"], row["version"], *predicted(text, multi_label=settings.multi_label))
 
 
 def set_current(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from steepest.core.seeds import random_subset
 from steepest.errors import InputError
 from steepest.labelling.project.cheap_features import SIDE, Features, describe
+from steepest.labelling.project.following import LEARNABLE
 from steepest.labelling.project.learning import Learnt, see_features
 from steepest.labelling.project.picking import (
     VALIDATION,
@@ -32,10 +35,17 @@ from steepest.selecting.samples import as_samples
 from steepest.selecting.select import choose_from
 from steepest.selecting.selection import Selection
 from steepest.strategies import Strategy
-from steepest.training.augment import normalise
+from steepest.training.probes import Probe
 
 SPREAD = "spread"
 """What is said to have picked samples before there is a model."""
+
+COLD_START = "max-herding"
+"""What picks by features before there is a model."""
+
+_ANY_CLASSES = 2
+_MOST_PROBED = 20_000
+"""Candidates that are scored at most: more would have people wait."""
 
 _LEAST_FACTOR = 4
 """As many candidates are scored for each pick, however long the reserve is."""
@@ -44,49 +54,73 @@ Entry = tuple[int, str]
 """An image's number and its id."""
 
 
-def pick_by_model(this: Round, learnt: Learnt) -> tuple[list[Candidate], str | None]:
+@dataclass(frozen=True)
+class Remarks:
+    """Remarks on a choice.
+
+    Attributes:
+        regime: Why the strategy of weak models chose; None if it did not.
+        verdict: The verdict on the picks in a sentence, if there is one.
+    """
+
+    regime: str | None = None
+    verdict: str | None = None
+
+
+def pick_by_model(this: Round, learnt: Learnt) -> tuple[list[Candidate], Remarks]:
     """Choose by the strategy, and draw samples to test on.
 
     Returns:
-        Both, mixed, and what is to be said about the strategy's regime.
+        Both, mixed, and what is to be said about the choice.
     """
     settings = this.settings
-    k, pool, drawn = _list_both(this)
-    most = min(count_scored(settings, k), most_samples(settings.side))
-    pool = _draw(this, pool, most, "candidates")
-    chosen, remark = _choose(this, learnt, pool, k)
-    places, squares = this.read([sample for _, sample in drawn])
+    listed = _list_samples(this)
+    drawn = listed.drawn
+    narrow = _list_probed if this.probes else _draw_scored
+    pool = narrow(this, listed.pool, listed.k)
+    chosen, remarks = _choose(this, learnt, pool, listed)
+    places, inputs = this.read([sample for _, sample in drawn])
     tests = [
         Candidate(drawn[place][0], None, VALIDATION, pack(values))
-        for place, values in zip(places, learnt.probabilities(squares), strict=True)
+        for place, values in zip(places, learnt.probabilities(inputs), strict=True)
     ]
-    return interleave(chosen, tests, settings.validation_share), remark
+    return interleave(chosen, tests, settings.validation_share), remarks
 
 
-def split_picks(settings: Settings, reserve: int) -> tuple[int, int]:
+def split_picks(settings: Settings, answers: int, reserve: int) -> tuple[int, int]:
     """Return how many to choose and how many to draw, for a batch and its reserve.
 
     A strategy that refuses so many at once has no more than a batch in reserve.
+
+    Args:
+        settings: What holds now.
+        answers: The size of the batch.
+        reserve: The number of picks besides.
     """
-    k, draws = split_sizes(settings.batch_size + reserve, settings.validation_share)
+    k, draws = split_sizes(answers + reserve, settings.validation_share)
     try:
-        for name in filter(None, (settings.strategy, settings.weak_strategy)):
+        for name in filter(None, (settings.picks_by, settings.weak_strategy)):
             _strategy_of(settings, name).check_k(k)
     except InputError:
-        return _split_usual(settings)
+        return _split_usual(settings, answers)
     return k, draws
 
 
-def _split_usual(settings: Settings) -> tuple[int, int]:
-    return split_sizes(2 * settings.batch_size, settings.validation_share)
+def _split_usual(settings: Settings, answers: int) -> tuple[int, int]:
+    return split_sizes(2 * answers, settings.validation_share)
 
 
-def count_scored(settings: Settings, k: int) -> int:
+def count_scored(settings: Settings, answers: int, k: int) -> int:
     """Return how many candidates are scored to choose k of them.
 
     A long reserve has its weakest picks last, and is there to save time: it is chosen from fewer.
+
+    Args:
+        settings: What holds now.
+        answers: The size of a batch.
+        k: How many are chosen, with those in reserve.
     """
-    usual, _ = _split_usual(settings)
+    usual, _ = _split_usual(settings, answers)
     factor = settings.subset_factor
     return max(factor * min(usual, k), min(factor, _LEAST_FACTOR) * k)
 
@@ -94,12 +128,16 @@ def count_scored(settings: Settings, k: int) -> int:
 def pick_spread(this: Round) -> list[Candidate]:
     """Choose typical samples that differ from each other, and draw samples to test on."""
     settings = this.settings
-    k, pool, drawn = _list_both(this)
-    pool = _draw(this, pool, max(k, settings.cold_start_images), "cold start")
-    places, features = _look(this, [sample for _, sample in pool])
-    rows = choose_spread(features, k, this.seed)
-    chosen = [Candidate(pool[places[row]][0], None, SPREAD) for row in rows]
-    tests = [Candidate(number, None, VALIDATION) for number, _ in drawn]
+    listed = _list_samples(this)
+    if this.probes:
+        chosen, _ = _choose(this, None, _list_probed(this, listed.pool, listed.k), listed)
+    else:
+        most = max(listed.k, settings.cold_start_images)
+        pool = _draw(this, listed.pool, most, "cold start")
+        places, features = _look(this, [sample for _, sample in pool])
+        rows = choose_spread(features, listed.k, this.seed)
+        chosen = [Candidate(pool[places[row]][0], None, SPREAD) for row in rows]
+    tests = [Candidate(number, None, VALIDATION) for number, _ in listed.drawn]
     return interleave(chosen, tests, settings.validation_share)
 
 
@@ -115,14 +153,54 @@ def _look(this: Round, ids: Sequence[str]) -> tuple[list[int], Features]:
     return places, see_features(squares, settings, len(this.classes.names))
 
 
-def _list_both(this: Round) -> tuple[int, list[Entry], list[Entry]]:
-    """Return how many to choose, what from, and what is drawn; all as of one moment."""
+@dataclass(frozen=True)
+class _Listed:
+    """Samples of a project as of one moment.
+
+    Attributes:
+        k: How many to choose.
+        pool: What from.
+        drawn: Random draws that models are tested on.
+        labelled: Samples that models learn from.
+    """
+
+    k: int
+    pool: list[Entry]
+    drawn: list[Entry]
+    labelled: list[str]
+
+
+def _list_samples(this: Round) -> _Listed:
     settings = this.settings
     with this.store.reading() as connection:
-        reserve = size_reserve(connection, settings.batch_size)
-        k, draws = split_picks(settings, reserve)
+        reserve = size_reserve(connection, this.answers)
+        k, draws = split_picks(settings, this.answers, reserve)
         pool = list_candidates(connection, held_out=False)
-        return k, pool, list_candidates(connection, held_out=True, limit=draws)
+        drawn = list_candidates(connection, held_out=True, limit=draws)
+        rows = connection.execute(
+            f"SELECT id FROM ({LEARNABLE}) WHERE id IS NOT NULL AND held_out = 0 ORDER BY id"  # noqa: S608
+        ).fetchall()
+    return _Listed(k, pool, drawn, [row["id"] for row in rows])
+
+
+def _draw_scored(this: Round, pool: list[Entry], k: int) -> list[Entry]:
+    """Return the candidates that a net is asked about: a random part of the pool."""
+    side = this.settings.side
+    most = min(count_scored(this.settings, this.answers, k), most_samples(side))
+    return _draw(this, pool, most, "candidates")
+
+
+def _list_probed(this: Round, pool: list[Entry], k: int) -> list[Entry]:
+    """Return the candidates that a probe is asked about.
+
+    These are the images whose features are there, and the next ones of the pool's random order
+    where those are few: the rest is computed while people label.
+    """
+    missing = set(this.features.missing([sample for _, sample in pool]))
+    there = [entry for entry in pool if entry[1] not in missing]
+    least = max(k, this.settings.cold_start_images)
+    wanted = [entry for entry in pool if entry[1] in missing][: max(0, least - len(there))]
+    return (there + wanted)[: max(_MOST_PROBED, least)]
 
 
 def _draw(this: Round, pool: list[Entry], most: int, purpose: str) -> list[Entry]:
@@ -131,56 +209,100 @@ def _draw(this: Round, pool: list[Entry], most: int, purpose: str) -> list[Entry
 
 
 def _choose(
-    this: Round, learnt: Learnt, pool: Sequence[Entry], k: int
-) -> tuple[list[Candidate], str | None]:
-    places, squares = this.read([sample for _, sample in pool])
+    this: Round, learnt: Learnt | None, pool: Sequence[Entry], listed: _Listed
+) -> tuple[list[Candidate], Remarks]:
+    """Choose among candidates.
+
+    Args:
+        this: The round.
+        learnt: The model; None before there is one, for features alone.
+        pool: The candidates.
+        listed: Says how many, and what is labelled: near that, nothing need be picked.
+    """
+    places, inputs = this.read([sample for _, sample in pool])
     if not places:
-        return [], None
+        return [], Remarks()
     settings = this.settings
     ids = [pool[place][1] for place in places]
-    pixels = _Inputs(ids, squares, learnt)
-    picked, remark = _select(this, learnt, pixels, k, settings.strategy)
-    if remark is not None and settings.weak_strategy is not None:
-        picked, _ = _select(this, learnt, pixels, k, settings.weak_strategy)
+    every = _Inputs(ids, inputs, learnt)
+    if this.probes:
+        there, known = this.read(listed.labelled)
+        labelled = [listed.labelled[place] for place in there]
+        every = _Inputs([*ids, *labelled], torch.cat([inputs, known]), learnt)
+    k, strategy = listed.k, settings.picks_by if learnt is not None else COLD_START
+    picked = _select(this, learnt, every, len(ids), k, strategy)
+    remarks = _remark(this, picked, strategy)
+    if remarks.regime is not None and settings.weak_strategy is not None:
+        picked = _select(this, learnt, every, len(ids), k, settings.weak_strategy)
+        remarks = replace(remarks, verdict=_say(picked))
     row_of = {sample: row for row, sample in enumerate(ids)}
     rows = [row_of[str(sample)] for sample in picked.ids]
+    said = [[]] * len(rows) if learnt is None else learnt.probabilities(inputs[rows])
     chosen = [
-        Candidate(pool[places[row]][0], score, picked.strategy, pack(values))
-        for row, score, values in zip(
-            rows, picked.scores, learnt.probabilities(squares[rows]), strict=True
+        Candidate(
+            pool[places[row]][0],
+            None if learnt is None else score,
+            SPREAD if learnt is None else picked.strategy,
+            pack(values),
         )
+        for row, score, values in zip(rows, picked.scores, said, strict=True)
     ]
-    return chosen, remark
+    return chosen, remarks
 
 
 def _select(
-    this: Round, learnt: Learnt, pixels: _Inputs, k: int, strategy: str
-) -> tuple[Selection, str | None]:
-    """Return the choice, and what to say if the most uncertain samples come last in it."""
-    chosen = _strategy_of(this.settings, strategy)
-    how = SelectionOptions(seed=this.seed, task=learnt.task, progress=this.progress)
+    this: Round, learnt: Learnt | None, inputs: _Inputs, free: int, k: int, strategy: str
+) -> Selection:
+    """Let a strategy choose k of the first ``free`` inputs; the others are labelled."""
+    model = _untaught(inputs) if learnt is None else learnt.model
+    names = this.classes.names
+    how = SelectionOptions(
+        seed=this.seed,
+        task=None if learnt is None else learnt.task,
+        labelled=inputs.ids[free:] if this.probes else None,
+        progress=this.progress,
+        class_names=names if learnt is not None and not this.settings.multi_label else (),
+    )
     # Not ``select``: what that would warn of is shown on the page.
-    outcome = choose_from(learnt.model, as_samples(pixels), min(k, len(pixels)), chosen, how)
-    picked = outcome.selection
-    return picked, describe_inversion(picked.regime, chosen)
+    chosen = _strategy_of(this.settings, strategy)
+    return choose_from(model, as_samples(inputs), min(k, free), chosen, how).selection
+
+
+@torch.no_grad()
+def _untaught(inputs: _Inputs) -> Probe:
+    """Return a probe without an opinion, on features that are centred as a fitted one's are."""
+    probe = Probe(inputs.features.shape[1], _ANY_CLASSES)
+    probe.mean.copy_(inputs.features.mean(0))
+    probe.head.weight.zero_()
+    probe.head.bias.zero_()
+    return probe.eval()
+
+
+def _remark(this: Round, picked: Selection, strategy: str) -> Remarks:
+    chosen = _strategy_of(this.settings, strategy)
+    return Remarks(describe_inversion(picked.regime, chosen), _say(picked))
+
+
+def _say(picked: Selection) -> str | None:
+    return None if picked.verdict is None else str(picked.verdict)
 
 
 def _strategy_of(settings: Settings, name: str) -> Strategy:
-    options = settings.strategy_options if name == settings.strategy else None
+    options = settings.strategy_options if name == settings.picks_by else None
     return as_strategy(name, options)
 
 
 class _Inputs(Dataset[Tensor]):
-    """Squares as a pool to choose from, normalised one at a time."""
+    """Features or squares as a pool to choose from, prepared one at a time."""
 
-    def __init__(self, ids: Sequence[str], squares: Tensor, learnt: Learnt) -> None:
+    def __init__(self, ids: Sequence[str], inputs: Tensor, learnt: Learnt | None) -> None:
         self.ids = list(ids)
-        self._squares = squares
+        self.features = inputs
         self._learnt = learnt
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, index: int) -> Tensor:
-        one = self._squares[index : index + 1]
-        return normalise(one, self._learnt.mean, self._learnt.std)[0]
+        one = self.features[index : index + 1]
+        return one[0] if self._learnt is None else self._learnt.prepare(one)[0]

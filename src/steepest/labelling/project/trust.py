@@ -8,8 +8,9 @@ from pathlib import Path
 
 from steepest.errors import InputError
 from steepest.labelling.project.settings import Settings
+from steepest.models.backbones import names_code
 
-_CODE = ("model", "strategy", "weak_strategy")
+_CODE = ("model", "backbone", "strategy", "weak_strategy")
 
 
 def refuse_links(folder: Path, *, named: bool = False) -> None:
@@ -59,7 +60,10 @@ def refuse_code(folder: Path, stored: Settings, named: Collection[str]) -> None:
     """
     for name in _CODE:
         code = getattr(stored, name)
-        if name not in named and code is not None and ":" in code:
+        is_code = code is not None and ":" in code
+        if is_code and name == "backbone":
+            is_code = names_code(code)
+        if name not in named and is_code:
             raise InputError(
                 f"{folder} would have {code!r} run as its {name}, which is code: if it is yours, "
                 f"say so by --set {name}={code}, or in Python by settings that name it"

@@ -1,13 +1,17 @@
-"""The training process: ``python -m steepest.labelling.project.worker FOLDER PHOTOS TOKEN``.
+"""The training process: ``python -m steepest.labelling.project.worker FOLDER PHOTOS``.
 
-It ends when its standard input does, and so with the process that started it, however that ends.
+Each line of its standard input names a training to carry out; a line of its standard output says
+that it is over. In between, it computes features of the images that have none yet. It ends when
+its standard input does, and so with the process that started it, however that ends.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -17,19 +21,26 @@ from pathlib import Path
 import torch
 
 from steepest.core.devices import usable_cores
+from steepest.core.progress import SilentProgress
 from steepest.errors import SteepestError, first_line, in_one_line
+from steepest.labelling.project.all_predictions import predict_all
 from steepest.labelling.project.retraining import run_round
+from steepest.labelling.project.sample_features import WANTED, FeatureFinder
+from steepest.labelling.project.settings import Settings, load_settings
 from steepest.labelling.project.store import FILE_NAME, Store
+from steepest.labelling.project.trainer import COMPUTED, OVER
 from steepest.labelling.project.trainings import fail
 
 _NICENESS = 5
 _ORPHANED = 3
+_AT_ONCE = 512
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out the training that waits, and note what went wrong if something does."""
-    folder, photos, token = Path(arguments[0]), Path(arguments[1]), arguments[2]
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    """Carry out trainings as they are asked for, and note what goes wrong."""
+    folder, photos = Path(arguments[0]), Path(arguments[1])
+    tokens: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(tokens,), daemon=True).start()
     # Control-C in a terminal reaches all its processes; the one that started this one decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
@@ -38,14 +49,95 @@ def main(arguments: list[str]) -> int:
     torch.set_num_threads(max(1, usable_cores() - 1))
     store = Store(folder / FILE_NAME)
     try:
-        run_round(store, photos, token)
-    except Exception as error:  # noqa: BLE001 - the page shows it, whatever it is
-        traceback.print_exc()  # into the log
-        _note_failure(store, token, error)
-        return 1
+        return _work(store, photos, tokens)
     finally:
         store.close()
-    return 0
+
+
+def _work(store: Store, photos: Path, tokens: queue.Queue[str]) -> int:
+    features = FeatureFinder(store, photos)
+    while True:
+        _work_ahead(store, photos, features, tokens)
+        token = tokens.get()
+        try:
+            run_round(store, photos, token, features)
+        except Exception as error:  # noqa: BLE001 - the page shows it, whatever it is
+            traceback.print_exc()  # into the log
+            _note_failure(store, token, error)
+            return 1
+        _say(OVER)
+        if not _wants_probe(store):
+            _work_ahead(store, photos, features, tokens)
+            if tokens.empty():
+                return 0  # What a net has taken of the memory is given back.
+
+
+def _wants_probe(store: Store) -> bool:
+    with store.reading() as connection:
+        return (load_settings(connection) or Settings()).way == "probe"
+
+
+def _work_ahead(
+    store: Store, photos: Path, features: FeatureFinder, tokens: queue.Queue[str]
+) -> None:
+    """Compute features and predictions that are missing until a training is asked for."""
+    try:
+        with store.reading() as connection:
+            settings = load_settings(connection) or Settings()
+            if connection.execute("SELECT 1 FROM batches").fetchone() is None:
+                return  # The first picks are about to be asked for, and say what is needed first.
+        _predict(store, photos, settings, features, tokens)
+        if settings.way == "probe" and _compute(store, settings, features, tokens):
+            _predict(store, photos, settings, features, tokens)
+    except _WantedError:
+        return
+    except (SteepestError, OSError, sqlite3.Error):
+        # The next training meets the same, and says so where people see it.
+        traceback.print_exc()
+
+
+def _predict(
+    store: Store,
+    photos: Path,
+    settings: Settings,
+    features: FeatureFinder,
+    tokens: queue.Queue[str],
+) -> None:
+    silent = SilentProgress()
+    predict_all(store, photos, settings, features, silent, lambda: not tokens.empty())
+
+
+def _compute(
+    store: Store, settings: Settings, features: FeatureFinder, tokens: queue.Queue[str]
+) -> bool:
+    """Compute features that are missing; return whether there were any."""
+    with store.reading() as connection:
+        samples = [row["id"] for row in connection.execute(WANTED)]
+    found = features.find(settings)
+    missing = found.missing(samples)
+    ahead = _Ahead(tokens, len(samples) - len(missing), len(samples))
+    for start in range(0, len(missing), _AT_ONCE):
+        found.compute(missing[start : start + _AT_ONCE], ahead)
+    return bool(missing)
+
+
+class _WantedError(Exception):
+    """A training is asked for."""
+
+
+class _Ahead:
+    """Says how far features are computed, and stops when a training is asked for."""
+
+    def __init__(self, tokens: queue.Queue[str], done: int, total: int) -> None:
+        self._tokens = tokens
+        self._done = done
+        self._total = total
+
+    def advance(self, amount: int = 1, note: str = "") -> None:  # noqa: ARG002
+        self._done += amount
+        _say(f"{COMPUTED} {self._done} {self._total}")
+        if not self._tokens.empty():
+            raise _WantedError
 
 
 def _note_failure(store: Store, token: str, error: Exception) -> None:
@@ -58,10 +150,19 @@ def _note_failure(store: Store, token: str, error: Exception) -> None:
             fail(connection, row["number"], line, time.time())
 
 
-def _end_with_parent() -> None:
+def _say(line: str) -> None:
+    # Whoever started this process may be about to end it.
+    with contextlib.suppress(OSError):
+        os.write(sys.stdout.fileno(), f"{line}\n".encode())
+
+
+def _listen(tokens: queue.Queue[str]) -> None:
     # Not by sys.stdin: a thread that waits in it makes the interpreter abort when it ends.
-    while os.read(sys.stdin.fileno(), 1 << 16):
-        pass
+    rest = b""
+    while piece := os.read(sys.stdin.fileno(), 1 << 16):
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            tokens.put(line.decode())
     os._exit(_ORPHANED)
 
 

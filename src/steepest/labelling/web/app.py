@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from steepest.errors import DataError, InputError, RunFolderError, SteepestError
 from steepest.labelling.project import Project
 from steepest.labelling.web import (
+    accept_pages,
     file_pages,
     labelling_pages,
     list_pages,
@@ -54,6 +55,7 @@ def create_app(
         list_pages,
         picture_pages,
         people_pages,
+        accept_pages,  # before the exports of any kind
         file_pages,
     ):
         app.include_router(pages.router)

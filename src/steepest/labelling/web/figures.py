@@ -37,6 +37,7 @@ class Figure:
         doubling: What the last doubling of the labels brought; None if that is not known.
         regime: Why another strategy chose than the one asked for; None if it did not.
         wanting: Why no model can be trained yet; None if one can.
+        verdict: What to think of the latest picks, in a sentence; None if there is nothing to say.
     """
 
     counts: Counts
@@ -49,6 +50,7 @@ class Figure:
     doubling: Doubling | None
     regime: str | None
     wanting: str | None
+    verdict: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,12 @@ class Work:
     Attributes:
         training: What the training process is doing.
         batch: What is being labelled.
+        features: How many images have features, and of how many; None if that is not known.
     """
 
     training: TrainingState
     batch: Batch | None
+    features: tuple[int, int] | None = None
 
 
 class Figures:
@@ -96,7 +100,12 @@ class Figures:
 
     def work(self) -> Work:
         """Return what is under way right now."""
-        return Work(self._project.trainer.state(), self._project.batch())
+        trainer = self._project.trainer
+        return Work(trainer.state(), self._project.batch(), trainer.features)
+
+    def hint_certainty(self) -> float | None:
+        """Return how sure the model must be for its hint to be shown; None: never yet."""
+        return statistics.hint_certainty(self._project)
 
     def forecast(self, target: float) -> Forecast:
         """Return what it takes to get to an accuracy.
@@ -138,4 +147,5 @@ class Figures:
             statistics.last_doubling(project),
             done[-1].metrics.get("regime") if done else None,
             project.why_no_model(),
+            done[-1].metrics.get("verdict") if done else None,
         )

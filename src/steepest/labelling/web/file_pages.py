@@ -15,6 +15,7 @@ from steepest.core.files import SCRATCH_PREFIX
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.project import ImportReport
+from steepest.labelling.project.all_predictions import list_predictions
 from steepest.labelling.project.exporting import label_text
 from steepest.labelling.project.label_files import SUFFIXES
 from steepest.labelling.project.store import FILE_NAME
@@ -47,6 +48,8 @@ def files(context: Here, who: Annotator) -> HTMLResponse:
         "page": "files",
         "place": str(context.project.folder),
         "figure": context.figures.look(),
+        "work": context.figures.work(),
+        "predicted": list_predictions(context.project.store, context.project.settings),
     }
     return context.show("files.html", values, who=who)
 
@@ -120,7 +123,7 @@ def take_in(
     def show() -> Response:
         return context.show("imported.html", values, who=who, events={"answered": True})
 
-    added = f"Taken in: {counted(report.added, 'label')} of {name}"
+    added = f"Imported: {counted(report.added, 'label')} of {name}"
     return show_after_saving(show, added, "the page cannot be shown")
 
 

@@ -72,7 +72,7 @@ def task(context: Here, who: Annotator, browser: Browser) -> HTMLResponse:
 def grid(context: Here, who: Annotator, browser: Browser) -> HTMLResponse:
     """Show many images side by side."""
     tasks, away = _look_ahead(context, who, browser, GRID, _grid_seconds(context))
-    cells = [{"sample": t.sample, "why": why_of_task(t), "labels": None} for t in tasks]
+    cells = [{"sample": t.sample, "why": why_of_task(context, t), "labels": None} for t in tasks]
     values = {
         "page": "grid",
         "cells": cells,
@@ -257,7 +257,7 @@ def _next_values(
     values: dict[str, object] = {
         "view": "one",
         "task": tasks[0].sample if tasks else None,
-        "why": why_of_task(tasks[0]) if tasks else Why(),
+        "why": why_of_task(context, tasks[0]) if tasks else Why(),
         "ahead": [task.sample for task in tasks[1:]],
         "labels": None,
         "copy_of": None,
@@ -305,15 +305,26 @@ def again_values(context: PageContext, who: str, sample: str, view: str) -> dict
     }
 
 
-def why_of_task(task: Task) -> Why:
+def why_of_task(context: PageContext, task: Task) -> Why:
     """Return why a sample was given out.
 
     What the model thinks of an image that it is tested on is not said before the answer: people
-    tend to agree with what they read, and the test would be better than the model.
+    tend to agree with what they read, and the test would be better than the model. Of others it is
+    said once predictions that were as sure have come true often enough.
     """
     strategy = task.strategy or (AGAIN if task.again else None)
     told = () if strategy == VALIDATION else task.predictions
+    if told and context.project.settings.hints:
+        earned = context.figures.hint_certainty()
+        told = told if earned is not None and _certainty(context, told) >= earned else ()
     return Why(strategy, task.rank, task.score, task.version, told)
+
+
+def _certainty(context: PageContext, told: tuple[Prediction, ...]) -> float:
+    """Return how sure a model is of its answer: with several classes, of each decision."""
+    if context.project.settings.multi_label:
+        return min(max(p.probability, 1 - p.probability) for p in told)
+    return told[0].probability
 
 
 def why_of_answer(context: PageContext, given: Answer) -> Why:

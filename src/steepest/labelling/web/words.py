@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Sequence
 
 from steepest.core.wording import counted
 from steepest.labelling.project.decisions import Decision
 from steepest.labelling.project.picking import VALIDATION
+from steepest.labelling.project.settings import Settings
 from steepest.labelling.web.figures import Work
+from steepest.strategies.base import STRATEGIES
 
 AGAIN = "asked again"
 """What stands for a strategy where the file is another one than was answered before."""
@@ -19,6 +22,7 @@ _STAGES = {
     "looking": "looking for images",
     "reading": "reading images",
     "train": "training",
+    "features": "computing features",
     "": "starting",
 }
 
@@ -26,6 +30,11 @@ _STAGES = {
 def percent(share: float | None) -> str:
     """Return a share in whole percent, or a dash if it is not known."""
     return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def sure(share: float) -> str:
+    """Return a share near 100 % in as many digits as it takes to tell it from that."""
+    return percent(share) if share < 0.99 else f"{100 * min(share, 0.9999):.2f} %"
 
 
 def interval(ends: tuple[float | None, float | None]) -> str:
@@ -94,9 +103,21 @@ def strategy(name: str | None) -> str:
     return f"picked by {name}"
 
 
+def idea(name: str | None) -> str:
+    """Return how a strategy picks, in a sentence; nothing if it is not known."""
+    if name == "spread":
+        return "Typical images that differ from each other: there is no model yet."
+    if name is None or name not in STRATEGIES.names():
+        return ""
+    return " ".join((inspect.getdoc(STRATEGIES.get(name)) or "").partition("\n\n")[0].split())
+
+
 def decision(made: Decision) -> str:
     """Return who decided what."""
     who, count = made.annotator or "somebody", made.samples
+    if made.kind in ("accept predictions", "undo accepted"):
+        done = "accepted" if made.kind == "accept predictions" else "took back"
+        return f"{who} {done} {counted(count, 'prediction')}"
     files = made.detail if count == 1 else f"{count} files that had changed, such as {made.detail}"
     return {
         "ask again": f"{who} had people asked again about {files}",
@@ -120,6 +141,15 @@ def waiting(work: Work) -> str:
     return f"The next training begins after {counted(left, 'more answer')}, whoever gives them."
 
 
+def way(settings: Settings) -> str:
+    """Return what learns from the labels."""
+    if settings.way == "probe":
+        return f"a linear head on features of {settings.backbone}"
+    if settings.way == "fine-tune":
+        return f"fine-tuning {settings.weights or settings.backbone}"
+    return settings.model + (f", from {settings.weights}" if settings.weights else "")
+
+
 def stage(name: str) -> str:
     """Return what the training process is at."""
     return _STAGES.get(name, name)
@@ -127,6 +157,7 @@ def stage(name: str) -> str:
 
 FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
+    "sure": sure,
     "interval": interval,
     "points": points,
     "number": number,
@@ -137,8 +168,10 @@ FILTERS: dict[str, Callable[..., str]] = {
     "names": names,
     "ago": ago,
     "strategy": strategy,
+    "idea": idea,
     "stage": stage,
     "decision": decision,
     "waiting": waiting,
+    "way": way,
 }
 """By their names in the templates."""

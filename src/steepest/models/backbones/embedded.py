@@ -15,7 +15,8 @@ from steepest.models.efficientnet_lite0 import EfficientNetLite0, find_imagenet_
 NAME = "efficientnet-lite0"
 
 _CLASSES = 1000
-_SIDE = 160
+SIDE = 160
+"""Side in pixels of the squares that the net looks at."""
 
 
 def load_embedded(*, weights: bool = True) -> Backbone:
@@ -32,14 +33,14 @@ def load_embedded(*, weights: bool = True) -> Backbone:
         load_weights(model, find_imagenet_weights())
     model._fc = nn.Identity()  # noqa: SLF001 - the published name of its head
     model.eval()
-    recipe = PhotoRecipe(_SIDE, mean=(127.0,) * 3, std=(128.0,) * 3)
+    recipe = PhotoRecipe(SIDE, mean=(127.0,) * 3, std=(128.0,) * 3)
     return Backbone(
         NAME,
         model,
         recipe,
         repr(recipe),
         quick=_fused(model) if weights else None,
-        needed_side=2 * _SIDE,
+        needed_side=2 * SIDE,
     )
 
 

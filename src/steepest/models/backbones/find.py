@@ -61,6 +61,12 @@ def find_backbone(name: str = DEFAULT, kind: Kind | None = None) -> Backbone:
     return found
 
 
+def names_code(name: str) -> bool:
+    """Decide whether a name stands for code of somebody's own, not for a net of a library."""
+    library, colon, _ = split_file(name)[0].partition(":")
+    return bool(colon) and library not in _LIBRARIES
+
+
 def _find(name: str, kind: Kind | None) -> Backbone:
     net, file = split_file(name)
     if file is not None and net in ("", EMBEDDED):

@@ -80,6 +80,45 @@ def fit_probe(
     return probe.eval()
 
 
+def held_out_probabilities(
+    rows: Tensor,
+    labels: Sequence[int] | Tensor,
+    probe: Probe,
+    *,
+    ids: Sequence[SampleId] | None = None,
+    seed: int = 0,
+) -> Tensor:
+    """Return what probes say of labels that they were not fitted to [N, C].
+
+    Each fold is judged by a probe on the others, with the regularisation and the temperature of
+    the probe on all of them.
+
+    Args:
+        rows: Features [N, D].
+        labels: Class numbers [N].
+        probe: Fitted to them by ``fit_probe``.
+        ids: The samples' names [N], which decide the folds; by default the index.
+        seed: Of the folds.
+
+    Raises:
+        InputError: If the probe was not fitted, or lengths differ.
+    """
+    x, y, count = _checked(rows, labels, probe.head.out_features)
+    if probe.report is None:
+        raise InputError("the probe has no report: fit it by fit_probe")
+    names = range(len(y)) if ids is None else ids
+    made = Coordinates.of(x)
+    folds = min(_FOLDS if len(y) <= _MANY else _FEW_FOLDS, len(y))
+    learnt = deal_folds(y, names, folds, seed) != np.arange(folds)[:, None]
+    solutions = solve_parts(
+        made.rows, y, count, probe.report.variance, learnt, tolerance=_ROUGHLY, single=True
+    )
+    logits = np.empty((len(y), count))
+    for out, solution in zip(~learnt, solutions, strict=True):
+        logits[out] = solution.logits(made.rows[out])
+    return (torch.from_numpy(logits) / probe.report.temperature).softmax(1)
+
+
 def _checked(
     rows: Tensor, labels: Sequence[int] | Tensor, classes: int | None
 ) -> tuple[Floats, Integers, int]:

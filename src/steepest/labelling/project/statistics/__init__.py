@@ -10,6 +10,7 @@ from steepest.labelling.project.statistics.curve import (
     learning_curve,
 )
 from steepest.labelling.project.statistics.doubling import Doubling, last_doubling
+from steepest.labelling.project.statistics.earned import earned_certainty, hint_certainty
 from steepest.labelling.project.statistics.forecast import Forecast, forecast, forecast_curve
 from steepest.labelling.project.statistics.people import (
     AnnotatorAgreement,
@@ -33,8 +34,10 @@ __all__ = [
     "annotator_agreement",
     "binomial_interval",
     "class_balance",
+    "earned_certainty",
     "forecast",
     "forecast_curve",
+    "hint_certainty",
     "last_doubling",
     "learning_curve",
     "speed",

@@ -98,7 +98,7 @@ def agreement_with_predictions(project: Project) -> PredictionAgreement:
                 sum(a.labels = a.predicted) AS agreed
             FROM answers a JOIN picks p ON p.batch = a.batch AND p.image = a.image
             WHERE a.kind = 'label' AND a.predicted IS NOT NULL AND {STANDING}
-            GROUP BY drawn""",  # noqa: S608
+            AND a.browser NOT LIKE 'accepted:%' GROUP BY drawn""",  # noqa: S608
             (VALIDATION,),
         ).fetchall()
     counts = {bool(row["drawn"]): (row["answers"], row["agreed"]) for row in rows}

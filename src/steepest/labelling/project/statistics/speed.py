@@ -49,7 +49,8 @@ def speed(project: Project) -> Speed:
     with project.store.reading() as connection:
         rows = connection.execute(
             f"""SELECT a.at, a.annotator, a.kind <> 'skip' AS label FROM answers a
-            WHERE a.annotator <> ? AND a.round IS NULL AND {STANDING} ORDER BY a.at, a.number""",  # noqa: S608
+            WHERE a.annotator <> ? AND a.round IS NULL AND a.browser NOT LIKE 'accepted:%'
+            AND {STANDING} ORDER BY a.at, a.number""",  # noqa: S608
             (IMPORTED_BY,),
         ).fetchall()
     events = [(row["at"], row["annotator"], bool(row["label"])) for row in rows]

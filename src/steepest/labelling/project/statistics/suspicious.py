@@ -1,8 +1,9 @@
-"""Labels to look at again: models that never saw them are sure of something else."""
+"""Labels to look at again: models that never saw them are sure of another class."""
 
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from dataclasses import dataclass
 
@@ -11,11 +12,12 @@ from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.following import SHOWN_BY
 from steepest.labelling.project.project import Project
 from steepest.labelling.project.records import Labels
+from steepest.labelling.project.statistics.earned import earned_certainty
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A label that a model doubts.
+    """A label, and what a model that had not seen it says.
 
     Attributes:
         sample: The sample.
@@ -37,11 +39,23 @@ class Suspicion:
     source: str
 
 
+EARNED_SHARE = 0.75
+"""So many labels agree with models that were at least as sure, or a doubt is not shown."""
+
+_MOST_SHARE = 0.1
+_LEAST_LISTED = 3
+_TINY = 1e-6
+
+
 def suspicious(project: Project, *, limit: int = 50, margin: float = 0.3) -> list[Suspicion]:
-    """Return labels that models doubt, the most doubtful first.
+    """Return labels that models doubt, those with the strongest evidence first.
 
     Each sample is judged by the latest model that did not train on its label. One that somebody
     labelled again, or more people than were asked, is not listed: it was looked at twice.
+
+    A doubt is listed if three in four labels agree with the models that were at least as sure,
+    of twenty or more. Of ten labels that were judged one is listed at most: where more are doubted,
+    it is the models that are wrong.
 
     Args:
         project: Whose labels.
@@ -56,10 +70,26 @@ def suspicious(project: Project, *, limit: int = 50, margin: float = 0.3) -> lis
     with project.store.reading() as connection:
         classes = ClassList.load(connection, multi_label=project.settings.multi_label)
         rows = connection.execute(_OPINIONS, (project.settings.overlap,)).fetchall()
-    found = [doubt for row in rows if (doubt := _judge(row, classes)) is not None]
-    strong = [d for d in found if d.probability - d.label_probability >= margin]
-    strong.sort(key=lambda d: (d.label_probability - d.probability, d.sample))
-    return strong[:limit]
+    judged = [found for row in rows if (found := _judge(row, classes)) is not None]
+    earned = earned_certainty(
+        ((j.probability, j.predicted == j.labels) for j in judged), EARNED_SHARE
+    )
+    if earned is None:
+        return []
+    strong = [
+        j
+        for j in judged
+        if j.predicted != j.labels
+        and j.probability >= earned
+        and j.probability - j.label_probability >= margin
+    ]
+    strong.sort(key=lambda j: (-_evidence(j), j.sample))
+    return strong[: min(limit, max(_LEAST_LISTED, int(_MOST_SHARE * len(judged))))]
+
+
+def _evidence(doubt: Suspicion) -> float:
+    """Return the log odds of the model's answer against the label."""
+    return math.log((doubt.probability + _TINY) / (doubt.label_probability + _TINY))
 
 
 # SQLite takes the other columns from the row of the maximum.
@@ -78,7 +108,7 @@ _OPINIONS = f"""SELECT {SHOWN_BY} AS shown, i.labels, o.source, o.probabilities,
 
 
 def _judge(row: sqlite3.Row, classes: ClassList) -> Suspicion | None:
-    """Return the model's doubt about one label; None if it agrees, or did not know the class."""
+    """Return what the model says about one label; None if it did not know the class."""
     values: list[float] = json.loads(row["probabilities"])
     label = set(json.loads(row["labels"]))
     if not values or max(label, default=0) >= len(values):
@@ -90,8 +120,6 @@ def _judge(row: sqlite3.Row, classes: ClassList) -> Suspicion | None:
     else:
         best = max(range(len(values)), key=values.__getitem__)
         said, right, sure = {best}, values[next(iter(label))], values[best]
-    if said == label:
-        return None
     return Suspicion(
         row["shown"],
         tuple(classes.names[k] for k in sorted(label)),

@@ -1,0 +1,194 @@
+"""Features of a project's samples, from the cache that all commands share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from steepest.core.devices import choose_device
+from steepest.core.lock import InUseError
+from steepest.core.progress import Progress, Step
+from steepest.data.image_decoding import read_picture as read_photo
+from steepest.errors import DataError
+from steepest.features.file_notes import Stamp
+from steepest.features.files import File, FileFeatures
+from steepest.labelling.project.decoding import read_picture
+from steepest.labelling.project.failures import note_failure
+from steepest.labelling.project.listing import VOLUME_SUFFIXES
+from steepest.labelling.project.pictures import locate
+from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.store import Store
+from steepest.labelling.project.transient_errors import AccessError
+from steepest.models.backbones import Backbone, find_backbone
+
+FOLDER = "features"
+"""Name of the folder in the project's own that features are kept in."""
+
+_BATCH = 16
+"""Few at once on a CPU: whoever waits for a training waits for a batch at most."""
+
+_WAIT_SECONDS = 0.5
+_LOOKED_AT_SIDE = 64
+
+
+class SampleFeatures:
+    """Rows of one backbone for the samples of a project.
+
+    Args:
+        store: The project's file, in which damaged samples are marked.
+        photos: The folder of the samples.
+        settings: What holds now.
+        backbone: Computes the rows.
+
+    Attributes:
+        backbone: Computes the rows.
+    """
+
+    def __init__(self, store: Store, photos: Path, settings: Settings, backbone: Backbone) -> None:
+        self._store = store
+        self._photos = photos
+        self._settings = settings
+        self._device = choose_device(settings.device)
+        place = store.path.parent / FOLDER
+        # Below the link that a user may have named, not through it.
+        self._files = FileFeatures(photos, backbone, place, self._open)
+        self.backbone = backbone
+
+    def missing(self, samples: Sequence[str]) -> list[str]:
+        """Return the samples that have no features yet."""
+        return [file.name for file in self._files.missing(self._stamped(samples))]
+
+    def compute(self, samples: Sequence[str], step: Step) -> None:
+        """Compute the features of samples that have none; each batch is kept before the next.
+
+        Args:
+            samples: Those that are missing.
+            step: Advanced by each batch; what it raises ends the pass.
+        """
+        size = None if self._device.type == "cuda" else _BATCH
+        check_home(self._store)
+        while True:
+            try:
+                with self._files:
+                    again = self._files.missing(self._stamped(samples))
+                    step.advance(len(samples) - len(again))
+                    self._files.compute(again, step, device=self._device, batch_size=size)
+            except InUseError:
+                # Another command computes features of the same folder; what it keeps is found here.
+                step.advance(0)
+                time.sleep(_WAIT_SECONDS)
+            else:
+                return
+
+    def known(self, samples: Sequence[str]) -> tuple[list[str], Tensor]:
+        """Return the samples that have features already [R], and these [R, D]."""
+        names, rows, _ = self._files.find(self._stamped(samples))
+        return names, rows
+
+    def read(self, samples: Sequence[str], progress: Progress) -> tuple[list[int], Tensor]:
+        """Return the features of samples, computed where they are missing.
+
+        Those that are damaged or gone are marked; those that cannot be read at this moment are
+        left out this time.
+
+        Returns:
+            The places in ``samples`` of those that have features [R], and the features [R, D].
+
+        Raises:
+            DataError: If the folder is away, or not one can be read at this moment.
+        """
+        missing = self.missing(samples)
+        if missing:
+            with progress.task("features", len(missing)) as step:
+                self.compute(missing, step)
+        files = self._stamped(samples)
+        names, rows, _ = self._files.find(files)
+        found = set(names)
+        place_of = {sample: place for place, sample in enumerate(samples)}
+        refused: AccessError | None = None
+        for sample in samples:
+            if sample not in found:
+                refused = self._note(sample) or refused
+        if refused is not None and not found:
+            raise refused
+        return [place_of[name] for name in names], rows
+
+    def _stamped(self, samples: Sequence[str]) -> list[File]:
+        files = []
+        for sample in samples:
+            try:
+                files.append(File(sample, Stamp.of(self._photos / sample)))
+            except OSError:
+                files.append(File(sample, Stamp(-1, -1)))  # found by nobody, and noted on reading
+        return files
+
+    def _open(self, path: Path) -> Any:  # noqa: ANN401 - an image of Pillow
+        inside = locate(self._photos, path.relative_to(self._photos).as_posix())
+        if path.suffix.lower() in VOLUME_SUFFIXES:
+            return read_picture(inside, 2 * self.backbone.needed_side or 1024)
+        return read_photo(inside, self.backbone.needed_side)
+
+    def _note(self, sample: str) -> AccessError | None:
+        """Mark a sample without features; return the error if it may pass."""
+        try:
+            read_picture(locate(self._photos, sample), _LOOKED_AT_SIDE)
+        except AccessError as error:
+            return error
+        except DataError as error:
+            note_failure(self._store, self._photos, sample, error, self._settings)
+        return None
+
+
+def check_home(store: Store) -> None:
+    """Refuse to write where the project's folder was moved away: it could not come back.
+
+    Raises:
+        DataError: If it is not there.
+    """
+    if not store.path.is_file():
+        raise DataError(f"{store.path.parent}: the project's folder is away; bring it back")
+
+
+WANTED = """SELECT id FROM images WHERE missing = 0 AND unreadable IS NULL AND copy_of IS NULL
+    ORDER BY held_out, shuffle"""
+"""Samples in the order in which their features are computed ahead."""
+
+
+class FeatureFinder:
+    """Keeps the backbone and the list of its features between one use and the next.
+
+    Args:
+        store: The project's file.
+        photos: The folder of the samples.
+    """
+
+    def __init__(self, store: Store, photos: Path) -> None:
+        self._store = store
+        self._photos = photos
+        self._found: tuple[tuple[str, str], SampleFeatures] | None = None
+
+    def find(self, settings: Settings) -> SampleFeatures:
+        """Return the features by the backbone that the settings name.
+
+        Raises:
+            InputError: If there is no such backbone, what it needs is not installed, or the
+                features that are there are damaged.
+        """
+        key = (settings.backbone, settings.device)
+        if self._found is None or self._found[0] != key:
+            backbone = find_backbone(settings.backbone)
+            made = SampleFeatures(self._store, self._photos, settings, backbone)
+            self._found = (key, made)
+        return self._found[1]
+
+    def compute_all(self, settings: Settings, progress: Progress) -> None:
+        """Compute the features of all samples, where a probe learns from them."""
+        if settings.way != "probe":
+            return
+        with self._store.reading() as connection:
+            samples = [row["id"] for row in connection.execute(WANTED)]
+        self.find(settings).read(samples, progress)
