@@ -29,6 +29,7 @@ from study_tables import TABLES as STUDY
 from torch import nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
+from which_tables import TABLES as WHICH
 
 from steepest.core.keyword_options import list_options
 from steepest.data.base import DATASETS
@@ -200,6 +201,7 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         **FINDINGS,
         **LABEL,
         **STUDY,
+        **WHICH,
     }
 )
 

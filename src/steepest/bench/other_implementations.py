@@ -166,10 +166,66 @@ def core_gcn_graph(model: nn.Module, pool: Tensor, labelled: int, k: int) -> lis
     return out[labelled:, 0].topk(k).indices.tolist()
 
 
+def herding(model: nn.Module, pool: Tensor, labelled: int, k: int) -> list[int]:
+    """Every gain for every pick, from the full matrix of kernels between candidates."""
+    samples = pool[labelled:]
+    weights, rows = _norms(model, samples)
+    count = len(rows)
+    check_room(3 * _FLOAT * count * count, pool.device)
+    places = nn.functional.normalize(rows)
+    squares = torch.cdist(places, places).square_()
+    width = squares.kthvalue(max(1, count // (k + labelled)) + 1, dim=1).values.median()
+    kernels = squares.mul_(-0.5 / width).exp_()
+    known = nn.functional.normalize(pool[:labelled].flatten(1))
+    covered = rows.new_zeros(count)
+    for part in torch.split(torch.arange(count, device=pool.device), 4096):
+        if labelled:
+            away = torch.cdist(places[part], known).square()
+            covered[part] = (away * (-0.5 / width)).exp().amax(1)
+    picks: list[int] = []
+    for _ in range(k):
+        gains = weights @ (kernels - covered[:, None]).clamp_min(0)
+        gains[picks] = -torch.inf
+        picks.append(int(gains.argmax()))
+        covered = torch.maximum(covered, kernels[picks[-1]])
+    return picks
+
+
+def design(model: nn.Module, pool: Tensor, labelled: int, k: int) -> list[int]:
+    """A new inverse, and both forms of all candidates, for every pick."""
+    weights, rows = _norms(model, pool)
+    weights = weights.square() / (rows.square().sum(1) + 1)
+    z = torch.cat([rows, rows.new_ones(len(rows), 1)], 1)
+    moment = torch.eye(z.shape[1], device=pool.device)
+    moment = moment + z[:labelled].T @ (z[:labelled] * weights[:labelled, None])
+    z, weights = z[labelled:], weights[labelled:]
+    fisher = z.T @ (z * weights[:, None]) / len(z)
+    picks: list[int] = []
+    for _ in range(k):
+        inverse = torch.linalg.inv(moment)
+        spread = ((z @ inverse) * z).sum(1)
+        effect = ((z @ (inverse @ fisher @ inverse)) * z).sum(1)
+        gains = weights * effect / (1 + weights * spread)
+        gains[picks] = -torch.inf
+        picks.append(int(gains.argmax()))
+        moment = moment + weights[picks[-1]] * torch.outer(z[picks[-1]], z[picks[-1]])
+    return picks
+
+
+def _norms(model: nn.Module, samples: Tensor) -> tuple[Tensor, Tensor]:
+    """Return gradient norms over the last layer [N], and features [N, D]."""
+    rows = samples.flatten(1)
+    with torch.no_grad():
+        p = torch.cat([model(part) for part in torch.split(samples, 4096)]).softmax(1)
+    return ((1 - p.square().sum(1)) * (rows.square().sum(1) + 1)).sqrt(), rows
+
+
 STRAIGHTFORWARD: dict[str, Callable[[nn.Module, Tensor, int, int], list[int]]] = {
     "core-set": core_set,
     "badge": badge,
     "core-gcn": core_gcn_graph,
+    "gradnorm-herding": herding,
+    "gradnorm-design": design,
 }
 """By the strategy that they are compared with."""
 
