@@ -257,7 +257,11 @@ def _readme_tables() -> Iterator[str]:
             means = 100 * comparison.curves(strategy, seeds).mean(0)
             rows.append((strategy, len(seeds), *(f"{value:.2f}" for value in means)))
         yield f"<!-- table: {name} -->\n"
-        yield "| " + " | ".join(("labels", "n", *map(str, comparison.budgets))) + " |\n"
+        yield (
+            "| "
+            + " | ".join(("labels", "n", *(f"{budget:.0f}" for budget in comparison.budgets)))
+            + " |\n"
+        )
         yield "|" + "---|" * (2 + len(comparison.budgets)) + "\n"
         yield "".join("| " + " | ".join(map(str, row)) + " |\n" for row in rows) + "\n"
 
