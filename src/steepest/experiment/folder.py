@@ -30,6 +30,8 @@ from steepest.experiment.record import Record
 from steepest.modules.fingerprint import fingerprint
 from steepest.modules.weights import load_weights, save_weights
 from steepest.pool import FileLock, Pool
+from steepest.strategies.base import STRATEGIES
+from steepest.tasks import TASKS
 from steepest.training.checkpoint import Checkpoint
 from steepest.version import __version__
 
@@ -65,6 +67,7 @@ class RunFolder:
             where = str(self._journal.path)
             self.records = [Record.from_table(entry, where) for entry in self._journal.entries]
             _check_order(self.records, where)
+            _check_origin(self.records, config, where)
             if (
                 len(self.records) < config.loop.cycles
             ):  # A complete run tells what it was made with.
@@ -163,6 +166,20 @@ def _check_order(records: Sequence[Record], where: str) -> None:
             raise JournalError(
                 f"{where}: entry {due + 1} is cycle {record.cycle} where {due} is due; restore the "
                 "file from a copy, or remove this run and make it again"
+            )
+
+
+def _check_origin(records: Sequence[Record], config: Config, where: str) -> None:
+    """Refuse records of another seed or strategy, or without the metric that they are made for."""
+    due = {"seed": config.seed, "strategy": STRATEGIES.get(config.strategy.name).name}
+    headline = TASKS.get(config.task.name).headline
+    for record in records:
+        told = {"seed": record.seed, "strategy": record.strategy}
+        if told != due or headline not in record.metrics:
+            wrong = first_difference(told, due) if told != due else f"it has no {headline}"
+            raise JournalError(
+                f"{where}: cycle {record.cycle} is not of this run ({wrong}); restore the file "
+                "from a copy, or remove this run and make it again"
             )
 
 

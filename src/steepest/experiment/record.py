@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -123,9 +124,35 @@ class Record:
             JournalError: If it is not one.
         """
         try:
-            return from_table(cls, table)
+            found = from_table(cls, table)
         except SteepestError as error:
             raise JournalError(f"{where}: not a record of this version ({error})") from error
+        if wrong := _find_wrong(found):
+            raise JournalError(
+                f"{where}: no run writes a record like that of cycle {found.cycle} ({wrong}); "
+                "restore the file from a copy, or remove this run and make it again"
+            )
+        return found
+
+
+def _find_wrong(record: Record) -> str:
+    """Name what cannot be a result; nothing if all can."""
+    for name in ("cycle", "labelled", "unlabelled", "subset"):
+        if (count := getattr(record, name)) < 0:
+            return f"{name} is {count}"
+    for kind, metrics in (("metrics", record.metrics), ("train_metrics", record.train_metrics)):
+        for name, value in metrics.items():
+            # Classes that do not occur have no value.
+            several = isinstance(value, (list, tuple)) and len(value) > 0
+            parts = [part for part in value if part is not None] if several else [value]
+            if not all(_is_number(part) for part in parts):
+                return f"{kind}.{name} is {value!r}"
+    return ""
+
+
+def _is_number(value: object) -> bool:
+    kind = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return kind and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def expected_end(records: Sequence[Record], k: int, *, last: bool) -> float:
