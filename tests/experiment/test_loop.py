@@ -25,7 +25,7 @@ from steepest.errors import (
 from steepest.experiment import setup
 from steepest.experiment.loop import Experiment
 from steepest.experiment.protocol import initial_ids
-from steepest.experiment.record import Cost
+from steepest.experiment.record import Cost, expected_end
 from steepest.pool import Pool, State
 from steepest.training import fit
 
@@ -242,3 +242,38 @@ def test_a_negative_number_of_cycles_is_refused_before_anything_is_written(tmp_p
     with pytest.raises(InputError, match=r"until is -1: give 0 or more"):
         Experiment(config(), tmp_path / "run").run(until=-1)
     assert not (tmp_path / "run").exists()
+
+
+def test_labels_that_no_record_asked_for_are_given_back(tmp_path):
+    whole = essence(run(tmp_path, "whole", training__epochs=1))
+    experiment = Experiment(config(training__epochs=1), tmp_path / "run")
+    (record,) = experiment.run(until=1)
+    with Pool.open(tmp_path / "run" / "pool.jsonl") as pool:
+        other = next(i for i in pool.ids() if pool.state(i) == State.UNLABELLED)
+        pool.query([other], cycle=1, who="somebody")
+        pool.label([other], [0], cycle=1, who="somebody")
+    assert other not in record.selected
+    again = Experiment(config(training__epochs=1), tmp_path / "run")
+    assert essence(again.run()) == whole
+
+
+def test_the_state_of_a_training_goes_with_its_cycle(tmp_path):
+    experiment = Experiment(config(training__epochs=1), tmp_path / "run")
+    experiment.run(until=1)
+    left = tmp_path / "run" / "training-2.safetensors"
+    left.write_bytes(b"of a member")
+    experiment.run(until=2)
+    assert not left.exists()
+
+
+def test_a_cycle_is_expected_to_take_as_much_longer_as_it_has_more_labels(tmp_path, monkeypatch):
+    experiment = Experiment(config(training__epochs=1), tmp_path / "run")
+    (record,) = experiment.run(until=1)
+    monkeypatch.setattr("steepest.experiment.record.time.time", lambda: 1000.0)
+    costs = {
+        "training": Cost(seconds=60.0, peak_bytes=1),
+        "scoring": Cost(seconds=5.0, peak_bytes=1),
+    }
+    told = dataclasses.replace(record, labelled=30, auxiliary=None, **costs)
+    assert expected_end([told], 10, last=False) == 1000.0 + 80.0 + 5.0
+    assert expected_end([told], 10, last=True) == 1000.0 + 80.0

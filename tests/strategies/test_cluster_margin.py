@@ -9,7 +9,8 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError
-from steepest.strategies import Support, create
+from steepest.strategies import Support, cluster_margin, create
+from steepest.strategies.algorithms.linkage import average_linkage
 
 
 @pytest.fixture
@@ -124,3 +125,17 @@ def test_label_maps_have_the_mean_margin_of_their_positions():
 def test_impossible_options_are_refused(options):
     with pytest.raises(InputError, match=f"cluster-margin: {next(iter(options))} must be"):
         create("cluster-margin", options)
+
+
+def test_micro_clusters_count_as_many_samples_as_they_hold(model, pool, monkeypatch):
+    seen = []
+
+    def watch(centres, sizes):
+        seen.append(sizes)
+        return average_linkage(centres, sizes)
+
+    monkeypatch.setattr(cluster_margin, "average_linkage", watch)
+    choose(model, pool, 3, max_points=7)
+    (sizes,) = seen
+    assert len(sizes) <= 7
+    assert sizes.sum() == len(pool)

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from steepest.errors import InputError
 from steepest.modules.losses import entropy
-from steepest.tasks import IGNORED, TASKS, Segmentation
+from steepest.tasks import IGNORED, TASKS, Losses, Segmentation
 
 
 def draw(shape, seed=0):
@@ -127,3 +127,10 @@ def test_a_class_that_is_neither_there_nor_predicted_has_no_iou():
 def test_metrics_of_parts_that_do_not_match_are_refused(logits, maps, message):
     with pytest.raises(InputError, match=message):
         Segmentation(3).metrics([(logits, maps)])
+
+
+def test_the_usual_loss_of_dense_outputs_is_the_mean_over_positions(logits):
+    maps = torch.zeros(3, 5, 6, dtype=torch.long)
+    found = Losses().training_loss(logits, maps)
+    by_hand = functional.cross_entropy(logits, maps, reduction="none").flatten(1).mean(1)
+    assert torch.allclose(found, by_hand)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steepest.core.seeds import generator
+from steepest.tasks import IGNORED
 from steepest.training import AUGMENTATIONS, CropFlip, normalise
 
 
@@ -89,3 +90,15 @@ def test_normalise_takes_off_the_mean_of_each_channel():
 def test_normalise_needs_as_many_means_as_deviations():
     with pytest.raises(ValueError, match="zip"):
         normalise(torch.zeros(1, 2, 2, 2, dtype=torch.uint8), (0.5,), (1.0, 1.0))
+
+
+def test_what_padding_brings_into_a_label_map_is_ignored():
+    maps = torch.zeros(1, 2, 2, dtype=torch.uint8)
+    moved = CropFlip(padding=1).apply_to_labels(maps, torch.tensor([[0, 0, 0]]))
+    assert moved.tolist() == [[[IGNORED, IGNORED], [IGNORED, 0]]]
+
+
+def test_floats_are_on_the_scale_of_the_mean_already():
+    images = torch.tensor([[[[0.5]], [[2.0]]]])
+    told = normalise(images, mean=(0.25, 1.0), std=(0.5, 2.0))
+    assert told.flatten().tolist() == [0.5, 0.5]
