@@ -189,9 +189,10 @@ def test_modules_of_the_current_directory_are_not_imported_for_a_training(
     asked = []
 
     class Noted:
-        stdin, stdout, pid, returncode = io.BytesIO(), None, 0, 1
+        stdout, pid, returncode = None, 0, 1
 
         def __init__(self, command, **_):
+            self.stdin = io.BytesIO()
             asked.append(command)
 
         def poll(self):

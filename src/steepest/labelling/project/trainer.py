@@ -191,7 +191,8 @@ class Trainer:
         if child is None or child.stdin is None:
             return
         self._over.clear()
-        with contextlib.suppress(BrokenPipeError):
+        # A process that has ended, or is being stopped, takes nothing more.
+        with contextlib.suppress(BrokenPipeError, ValueError):
             child.stdin.write(f"{token}\n".encode())
             child.stdin.flush()
         while child.poll() is None and not self._over.wait(_POLL_SECONDS):
