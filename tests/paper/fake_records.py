@@ -42,7 +42,7 @@ def make_record(config: Config, cycle: int) -> Record:
         options=dict(config.strategy.options),
         seed=config.seed,
         labelled=first,
-        unlabelled=1000 - first,
+        unlabelled=1_500_000 - first,
         subset=0 if last else loop.candidates,
         metrics={"accuracy": value, "loss": 1.0, "per_class_accuracy": [value, None, 1.0]},
         train_metrics={"accuracy": 0.9},
