@@ -133,7 +133,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
-        help="of the Ray cluster (default: that of this machine, or a new one on it)",
+        help="of the Ray cluster (default: RAY_ADDRESS if that is set, or else this machine alone)",
     )
 
 

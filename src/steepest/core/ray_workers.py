@@ -46,6 +46,8 @@ _WAITING_SECONDS = 60.0
 _UNKNOWN_SECONDS = 20.0
 """What is taken for the usual time before anything is finished."""
 
+_START_TRIES = 3
+
 _MEMORY_TRIES = 5
 """A GPU may still be full with what a killed process held, for a while."""
 
@@ -54,8 +56,8 @@ class RayWorkers:
     """Actors that work for us, from when they are first needed until the ``with`` block ends.
 
     Args:
-        address: Of the cluster; by default the one that this program is connected to or this
-            machine is part of, and if there is none, one that is started on this machine.
+        address: Of the cluster; by default the one that this program is connected to, the one that
+            ``RAY_ADDRESS`` names, or one that is started on this machine alone.
         count: How many; by default as many as the cluster has room for.
         threads: Cores that each should take.
         gpu: Whether each takes a GPU.
@@ -340,27 +342,34 @@ def import_ray() -> ModuleType:
 def connect(ray: ModuleType, address: str | None) -> None:
     """Connect to a cluster, or start one on this machine that no other can reach.
 
+    Args:
+        ray: The module.
+        address: As for ``RayWorkers``.
+
     Raises:
         InputError: If it cannot be reached.
     """
+    where = address or os.environ.get("RAY_ADDRESS") or "local"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     logging.getLogger("ray").setLevel(logging.ERROR)
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Of changes to come, which are not the user's to make.
+    if where == "local":
+        how |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    for attempt in range(1, _START_TRIES + 1):
         try:
-            if address is None:
-                try:
-                    ray.init("auto", **how)
-                except ConnectionError:
-                    ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **how)
-            else:
-                ray.init(address, **how)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"Ray at {address or 'this machine'} cannot be used ({in_one_line(error)}): is the "
-                "cluster up, and of the same versions of Ray and Python?"
-            ) from error
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Of changes to come, which are not the user's.
+                ray.init(where, **how)
+        except Exception as error:  # Ray raises plain ones, too
+            ray.shutdown()
+            # A machine that is busy may take longer to start Ray than Ray waits for itself.
+            if attempt == _START_TRIES or where != "local":
+                raise InputError(
+                    f"Ray at {where} cannot be used ({in_one_line(error)}): is the cluster up, and "
+                    "of the same versions of Ray and Python?"
+                ) from error
+        else:
+            return
 
 
 def _patiently(make: Callable[[], Work]) -> Work:

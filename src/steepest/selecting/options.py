@@ -33,8 +33,9 @@ class OnRay:
     Actors end with the call they are for; in a ``with`` block they stay for the next one.
 
     Args:
-        address: Of the cluster; by default the one that this program or machine is part of, and if
-            there is none, one that is started on this machine.
+        address: Of the cluster; by default the one that this program is connected to, the one that
+            ``RAY_ADDRESS`` names, or one that is started on this machine alone. ``"auto"`` is one
+            that runs here already.
         workers: How many actors; by default as many as the cluster has room for. Each takes as
             many cores as PyTorch has threads here, or a GPU if the model is on one.
         parts: A folder for finished parts, with which the same call goes on after any kill; by

@@ -78,6 +78,11 @@ class Prediction(NamedTuple):
     entropies: Tensor
     classes: Tensor | None
 
+    def columns(self) -> Columns:
+        """Return what is known as columns by name."""
+        known = {} if self.classes is None else {"classes": self.classes}
+        return {"entropies": self.entropies, **known}
+
 
 class PoolView:
     """Samples under the present model, and what belongs to them.
@@ -193,22 +198,20 @@ class PoolView:
             Columns [N, ...]; a single one is called ``"rows"``.
         """
         found: Columns = {}
-        seen: list[Prediction] = []
-        order: list[npt.NDArray[np.intp]] = []
+        predictions: Columns = {}
+        predicted = {"entropies": 0, "classes": 0}
         with self.progress.task(what, len(self)) as step:
             for places, rows, prediction in self._made(make, size or self.lens.batch_size):
                 self._put(found, rows, places)
-                if prediction is not None:
-                    seen.append(prediction)
-                    order.append(np.asarray(places, dtype=np.intp))
+                known = {} if prediction is None else prediction.columns()
+                self._put(predictions, known, places)
+                for name in known:
+                    predicted[name] += len(places)
                 step.advance(len(places))
-        if sum(map(len, order)) == len(self):
-            back = np.argsort(np.concatenate(order), kind="stable")
-            self.entropies = torch.cat([prediction.entropies for prediction in seen]).numpy()[back]
-            classes = [prediction.classes for prediction in seen]
-            known = [found for found in classes if found is not None]
-            if len(known) == len(seen):
-                self.predicted = torch.cat(known).numpy().astype(np.intp)[back]
+        if predicted["entropies"] == len(self):
+            self.entropies = predictions["entropies"].numpy()
+        if predicted["classes"] == len(self):
+            self.predicted = predictions["classes"].numpy().astype(np.intp, copy=False)
         return found
 
     def _made(
