@@ -168,9 +168,9 @@ def test_the_quicker_way_is_taken_and_gives_the_same(monkeypatch):
     monkeypatch.setattr(engine.Engine, "by_clock", True)
     model, x = made(torch.tanh), samples()
     truth = reference_norms(model, x, norm="per-tensor")
-    for share, by_loop in ((1e9, True), (0.0, False)):
+    for autotune, share, by_loop in ((True, 1e9, True), (True, 0.0, False), (False, 1e9, False)):
         monkeypatch.setattr(engine, "_QUICKER", share)
-        norms = GradientNorms(model, norm="per-tensor")
+        norms = GradientNorms(model, norm="per-tensor", autotune=autotune)
         for _ in range(3):
             torch.testing.assert_close(norms(x), truth, rtol=1e-9, atol=1e-13)
         assert (norms.engine.slow_names() == norms.engine.names) is by_loop

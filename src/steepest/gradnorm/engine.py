@@ -121,7 +121,11 @@ class Engine:
     """
 
     by_clock = True
-    """Whether the loop is taken where it has been seen to be quicker."""
+    """Whether, with a clock, the loop is taken where it has been seen to be quicker.
+
+    Without one nothing depends on time: the loop rounds differently, and the same call has to give
+    the same bits on a busy machine.
+    """
 
     def __init__(
         self,
@@ -294,7 +298,7 @@ class Engine:
                 alone = (time.perf_counter() - start) / max(1, len(rows))
                 # What runs for the first time takes longer than ever after.
                 timed = rows and fast and is_fine(self) and known.batches > 1
-                if timed and self.by_clock and self.observer is None:
+                if self.routes.clock and timed and self.by_clock and self.observer is None:
                     known.by_loop = alone * batches.count(inputs) < _QUICKER * seconds
                 self._parted = 0
                 known.decided.update(decisions)
