@@ -59,7 +59,6 @@ def main() -> None:
         print(f"{rank:3d}  {name}  {score:.3f}")
     if picks.regime is not None:
         print(f"mean entropy: {picks.regime.entropy_ratio:.0%} of its maximum")
-        print(f"rank correlation of score and entropy: {picks.regime.rank_correlation:+.2f}")
     picks.save("picks.csv")
     print("saved: picks.csv")
 

@@ -31,6 +31,7 @@ PUBLIC = {
     "__version__",
     "errors",
     "gradient_norms",
+    "load_classifier",
     "load_config",
     "score",
     "select",

@@ -59,9 +59,15 @@ def break_files(folder: Path) -> None:
 
 BAD_SELECTS = {
     "unknown strategy": ({"strategy": "entropi"}, "did you mean 'entropy'"),
-    "unknown option": ({"more": ["--option", "nrm=l2"]}, "did you mean 'norm'"),
+    "unknown option": (
+        {"more": ["--strategy", "entropy-gradnorm", "--option", "nrm=l2"]},
+        "did you mean 'norm'",
+    ),
     "option without value": ({"more": ["--option", "norm"]}, "name=value"),
-    "unknown value of an option": ({"more": ["--option", "norm=l3"]}, "did you mean 'l2'"),
+    "unknown value of an option": (
+        {"more": ["--strategy", "entropy-gradnorm", "--option", "norm=l3"]},
+        "did you mean 'l2'",
+    ),
     "k more than the pool": ({"k": "13"}, "only 12 samples"),
     "k of nothing": ({"k": "0"}, "at least 1"),
     "k more than the subset": ({"k": "3", "more": ["--subset", "2"]}, "subset of 2"),

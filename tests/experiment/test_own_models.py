@@ -56,7 +56,7 @@ def test_weights_of_a_file_reach_lazy_layers(own):
     Experiment(chosen, own / "a").run(until=1)
     weights = own / "a" / "weights" / "cycle-000.safetensors"
     again = small("lazy", strategy__name="margin", model__weights=str(weights))
-    models = [Experiment(again, own / "b").fresh_model(seed) for seed in (1, 2)]
+    models = [Experiment(again, own / "b").setup.fresh_model(seed) for seed in (1, 2)]
     assert models[0][1].weight.equal(models[1][1].weight)
 
 

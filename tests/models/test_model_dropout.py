@@ -27,8 +27,11 @@ def test_models_drop_nothing_unless_told(name):
     assert dropouts(sketch(name)) == {}
 
 
+DROPPING = sorted(set(names()) - {"linear"})  # one layer, with nothing to drop between
+
+
 def placements():
-    for name in names():
+    for name in DROPPING:
         for placement in ("none", "head", "blocks"):
             if not name.startswith("vgg") or placement != "blocks":
                 yield name, placement
@@ -41,7 +44,7 @@ def test_the_placement_changes_no_name_and_no_shape(name, placement):
     assert all(plain[key].shape == dropping[key].shape for key in plain)
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - {"vgg16", "vgg16-bn"}))
+@pytest.mark.parametrize("name", sorted(set(DROPPING) - {"vgg16", "vgg16-bn"}))
 def test_at_the_head_half_is_dropped_once(name):
     assert dropouts(sketch(name, dropout="head")) == {"dropout": 0.5}
     assert dropouts(sketch(name, dropout="head", dropout_rate=0.2)) == {"dropout": 0.2}

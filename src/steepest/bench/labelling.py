@@ -433,7 +433,7 @@ class _Page:
     """A labelling page in a process of its own, and a browser without a screen."""
 
     def __init__(self, photos: Path, options: Iterable[str]) -> None:
-        command = [sys.executable, "-m", "steepest", "label", str(photos), "--no-browser"]
+        command = [sys.executable, "-P", "-m", "steepest", "label", str(photos), "--no-browser"]
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             [*command, "--port", "0", *options],
             stdout=subprocess.PIPE,

@@ -78,6 +78,7 @@ class Experiment:
         self._shared = shared
         self._on_record = on_record
         check_compatibility(self.setup)
+        self.setup.note_code()
         warn_of_changed_code(str(self.out), changed_modules(self.out, config))
 
     def run(self, deadline: float | None = None, until: int | None = None) -> list[Record]:

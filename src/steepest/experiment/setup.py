@@ -50,7 +50,14 @@ class Setup:
         self.task = make_task(config, self.data)
         self.progress = progress or SilentProgress()
         check_budget(config, self.data)
-        self._code = {CODE: code} if (code := code_of(config)) else {}
+        self._code: dict[str, Any] = {}
+
+    def note_code(self) -> None:
+        """Keep digests of the user's code for records, once a model was made of it.
+
+        A module that is not imported yet has none.
+        """
+        self._code = {CODE: code} if (code := code_of(self.config)) else {}
 
     def identity(self) -> dict[str, Any]:
         """Return what tells the data set from others."""
