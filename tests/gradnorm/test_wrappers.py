@@ -77,7 +77,7 @@ def test_hooks_of_opacus_are_refused_until_they_are_disabled():
     with pytest.raises(ModelError, match=r"to_standard_module.*disable_hooks"):
         steepest.gradient_norms(model, x)
     with pytest.raises(ModelError, match=r"to_standard_module.*disable_hooks"):
-        steepest.select(model, x, k=2)
+        steepest.select(model, x, k=2, strategy="entropy-gradnorm")
     hooks.hooks_enabled = False
     torch.testing.assert_close(steepest.gradient_norms(model, x), truth)
 

@@ -294,7 +294,8 @@ DRIVER = """
 """
 
 
-@pytest.mark.parametrize("sent", ["SIGKILL", pytest.param("SIGINT", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", ["SIGKILL", "SIGINT"])
 def test_a_killed_driver_goes_on_where_it_was(sent, cluster, tmp_path, expected, workers):
     parts, folder = tmp_path / "parts", tmp_path / "read"
     folder.mkdir()
