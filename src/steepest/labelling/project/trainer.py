@@ -214,6 +214,9 @@ class Trainer:
                 return None
             if self._child is not None and self._child.poll() is None:
                 return self._child
+            if self._child is not None and self._child.stdin is not None:
+                with contextlib.suppress(OSError):  # It ended by itself, between two trainings.
+                    self._child.stdin.close()
             # Without -P, a module of the current directory would be imported in place of ours or
             # of Python's own, and people start the command in folders that they got from others.
             command = [sys.executable, "-P", "-m", "steepest.labelling.project.worker"]
