@@ -20,10 +20,14 @@ from steepest.loop.sample_rows import as_rows, numbers_of
 from steepest.loop.shared_labels import SharedLabels
 from steepest.loop.torch_inside import torch_inside
 from steepest.pool import Label
-from steepest.selecting.looking import as_strategy
-from steepest.selecting.options import DEFAULT_STRATEGY, BatchSize, SelectionOptions
+from steepest.selecting.options import (
+    DEFAULT_STRATEGY,
+    BatchSize,
+    SelectionOptions,
+    as_strategy,
+    check_k,
+)
 from steepest.selecting.samples import as_samples
-from steepest.selecting.select import check_k
 from steepest.selecting.selection import Selection
 from steepest.strategies import Needs, Strategy
 from steepest.strategies.support import NO_SUPPORT

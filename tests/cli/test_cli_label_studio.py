@@ -13,7 +13,7 @@ from PIL import Image
 from shell import assert_one_line, contents, finish, run_here, select_args, start
 
 from steepest.cli import label_studio
-from steepest.core.web import Patience
+from steepest.core.http_requests import Patience
 from steepest.labelling.project import open_pool
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "labelling" / "label_studio"))

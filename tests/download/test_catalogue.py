@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from steepest.core.web import check_url
+from steepest.core.http_requests import check_url
 from steepest.data import (
     caltech101,
     camvid,

@@ -339,7 +339,7 @@ def test_a_redirect_from_https_to_http_is_refused():
     from email.message import Message
     from urllib.request import Request
 
-    from steepest.core.web import _Redirects
+    from steepest.core.http_requests import _Redirects
 
     headers = Message()
     headers["Location"] = "http://example.org/file"

@@ -16,7 +16,7 @@ from steepest.experiment.protocol import extra_seed, initial_ids, selection_seed
 from steepest.experiment.record import Cost, Wish
 from steepest.experiment.selection import fields_of
 from steepest.experiment.setup import Setup
-from steepest.selecting.select import Outcome
+from steepest.selecting.choosing import Outcome
 from steepest.selecting.selection import Selection
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from steepest.features.passing import say_pace
+from steepest.features.passes import say_pace
 
 
 @pytest.mark.parametrize(

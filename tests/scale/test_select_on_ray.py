@@ -380,7 +380,7 @@ def test_parts_of_another_kind_of_device_are_refused(model, pool, tmp_path, work
 
 
 def test_a_worker_on_another_kind_of_device_is_refused(model, pool, monkeypatch, workers):
-    monkeypatch.setattr("steepest.selecting.conditions.device_kind", lambda _: "NVIDIA H200")
+    monkeypatch.setattr("steepest.selecting.provenance.device_kind", lambda _: "NVIDIA H200")
     with pytest.raises(InputError, match=r"computes with device 'cpu .*this process with 'NVIDIA"):
         select(model, pool, 5, "margin", engine=workers)
 

@@ -17,7 +17,7 @@ def test_nobody_is_ranked_last_without_being_asked_for(monkeypatch):
         raise AssertionError("the scores were ranked once more")
 
     torch.manual_seed(0)
-    monkeypatch.setattr(import_module("steepest.selecting.select"), "top_k", refuse)
+    monkeypatch.setattr(import_module("steepest.selecting.choosing"), "top_k", refuse)
     picks = steepest.select(nn.Linear(3, 2), torch.randn(20, 3), 4, "margin", progress=False)
     assert len(picks) == 4
 

@@ -14,7 +14,7 @@ from torch import nn
 import steepest
 from steepest.errors import ProbabilitiesWarning, RegimeWarning
 from steepest.modules.probabilities import look_like_probabilities
-from steepest.selecting.probabilities import FirstLook
+from steepest.selecting.first_logits import FirstLook
 from steepest.tasks import MultiLabel
 
 POOL = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))

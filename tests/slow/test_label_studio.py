@@ -23,7 +23,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from steepest.core.web import Patience
+from steepest.core.http_requests import Patience
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.label_studio.account import Account
 from steepest.labelling.label_studio.brush import encode_brush

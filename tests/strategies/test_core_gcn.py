@@ -9,8 +9,8 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError
-from steepest.selecting.looking import looking_at
 from steepest.selecting.options import SelectionOptions
+from steepest.selecting.pool_view import open_view
 from steepest.selecting.samples import as_samples
 from steepest.strategies import create
 
@@ -38,7 +38,7 @@ def choose(model, pool, k, *, labelled=LABELLED, seed=0, **options):
 
 def test_each_is_the_farthest_from_labelled_and_chosen_ones(model, pool):
     strategy = create("core-gcn", {"epochs": 10})
-    with looking_at(
+    with open_view(
         model, as_samples(pool, None), strategy, SelectionOptions(labelled=LABELLED, progress=False)
     ) as view:
         view.prepared = nodes = strategy.prepare(view)

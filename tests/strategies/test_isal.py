@@ -14,10 +14,10 @@ from torch.nn import functional as F
 import steepest
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.influence import hold_out
-from steepest.selecting.looking import looking_at
+from steepest.selecting.choosing import choose_from
 from steepest.selecting.options import SelectionOptions
+from steepest.selecting.pool_view import open_view
 from steepest.selecting.samples import as_samples
-from steepest.selecting.select import choose_from
 from steepest.strategies import Support, create
 from steepest.strategies.isal import Isal, Solver
 from steepest.tasks import MultiLabel, Segmentation
@@ -239,7 +239,7 @@ def test_classes_of_maps_and_of_several_labels_are_looked_at_too():
 
 
 def test_the_first_look_needs_no_labels():
-    with looking_at(
+    with open_view(
         make_model(), as_samples(make_pool()[:2]), create("isal"), SelectionOptions(progress=False)
     ) as view:
         create("isal").check(view)
@@ -256,7 +256,7 @@ def test_a_model_of_vectors_alone_is_refused_before_a_run():
 
     pair = as_samples(torch.randn(2, 4))
     with (
-        looking_at(Scale(), pair, create("isal"), SelectionOptions(progress=False)) as view,
+        open_view(Scale(), pair, create("isal"), SelectionOptions(progress=False)) as view,
         pytest.raises(InputError, match="no trainable parameter takes part"),
     ):
         create("isal").check(view)
@@ -266,7 +266,7 @@ def test_the_last_layer_of_a_model_of_label_maps_is_refused_before_a_run():
     chosen = create("isal", {"solver": "last-layer"})
     pair = as_samples(torch.zeros(2, 2, 4, 4))
     with (
-        looking_at(nn.Conv2d(2, 3, 1), pair, chosen, SelectionOptions(progress=False)) as view,
+        open_view(nn.Conv2d(2, 3, 1), pair, chosen, SelectionOptions(progress=False)) as view,
         pytest.raises(ModelError, match="use solver='cg'"),
     ):
         chosen.check(view)

@@ -12,8 +12,8 @@ import steepest
 from steepest.core.seeds import generator
 from steepest.errors import InputError
 from steepest.models import build
-from steepest.selecting.looking import looking_at
 from steepest.selecting.options import SelectionOptions
+from steepest.selecting.pool_view import open_view
 from steepest.selecting.samples import as_samples
 from steepest.strategies import Support, create, sraal
 from steepest.strategies.networks.object_uncertainty import object_uncertainty
@@ -53,7 +53,7 @@ def given_to_training(model, monkeypatch, options=TINY, support=TARGETS, task=No
     monkeypatch.setattr(sraal, "train_adversary", keep)
     strategy = create("sraal", options)
     how = SelectionOptions(labelled=range(8), progress=False, support=support, task=task)
-    with looking_at(model, as_samples(POOL), strategy, how) as view:
+    with open_view(model, as_samples(POOL), strategy, how) as view:
         strategy.prepare(view)
         seen["ids"], seen["known"] = view.unlabelled.ids, view.labelled.ids
     return seen

@@ -13,8 +13,8 @@ from torch import nn
 import steepest
 from steepest.errors import InputError, UnknownNameError
 from steepest.models import build
-from steepest.selecting.looking import looking_at
 from steepest.selecting.options import SelectionOptions
+from steepest.selecting.pool_view import open_view
 from steepest.selecting.samples import as_samples
 from steepest.strategies import Needs, Scorer, create, names, strategy
 from steepest.strategies.algorithms.stochastic import perturb
@@ -122,7 +122,7 @@ def test_no_gradient_is_measured_for_a_score_by_logits(model, pool, monkeypatch)
     def never(*args, **more):
         raise AssertionError
 
-    monkeypatch.setattr("steepest.selecting.looking.Engine", never)
+    monkeypatch.setattr("steepest.selecting.pool_view.Engine", never)
     assert len(choose(model, pool, 2, of="entropy")) == 2
 
 
@@ -161,11 +161,11 @@ def test_what_the_wrapped_strategy_asks_for_is_passed_on(monkeypatch):
 @pytest.mark.parametrize("of", ["isal", "ll4al", "qbc", "sraal", "tod", "vaal"])
 def test_strategies_that_train_first_can_be_looked_at_before_they_have(of):
     images, net = torch.randn(2, 1, 8, 8), build("small-cnn", 3, 1, seed=0)
-    with looking_at(net, as_samples(images), create(of), SelectionOptions(progress=False)) as view:
+    with open_view(net, as_samples(images), create(of), SelectionOptions(progress=False)) as view:
         create("stochastic", {"of": of, "kind": "softrank"}).check(view)
         flat = torch.zeros(2, 4)
     with (
-        looking_at(nn.Linear(4, 3), as_samples(flat), create("random"), SelectionOptions()) as view,
+        open_view(nn.Linear(4, 3), as_samples(flat), create("random"), SelectionOptions()) as view,
         pytest.raises(InputError, match="use kind='softrank'"),
     ):
         create("stochastic", {"of": "margin"}).check(view)

@@ -11,8 +11,8 @@ import steepest
 from steepest.core.progress import SilentProgress
 from steepest.core.seeds import keyed_uniform
 from steepest.errors import InputError
-from steepest.selecting.looking import looking_at
 from steepest.selecting.options import SelectionOptions
+from steepest.selecting.pool_view import open_view
 from steepest.selecting.samples import as_samples
 from steepest.strategies import Support, create
 from steepest.strategies.algorithms.graph_network import Fitting, fit_graph_network
@@ -94,7 +94,7 @@ def test_training_is_shown_and_counts_as_preparation(model, pool):
 
     strategy = create("uncertain-gcn", {"epochs": 3})
     how = SelectionOptions(labelled=LABELLED, progress=Seen())
-    with looking_at(model, as_samples(pool, None), strategy, how) as view:
+    with open_view(model, as_samples(pool, None), strategy, how) as view:
         view.prepared = strategy.prepare(view)
         assert ("training the graph network", 3) in shown
         shown.clear()

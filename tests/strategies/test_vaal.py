@@ -12,8 +12,8 @@ import steepest
 from steepest.core.seeds import generator
 from steepest.errors import InputError, NonFiniteError, SettingWarning
 from steepest.models import build
-from steepest.selecting.looking import looking_at
 from steepest.selecting.options import SelectionOptions
+from steepest.selecting.pool_view import open_view
 from steepest.selecting.samples import as_samples
 from steepest.strategies import Support, create
 
@@ -44,7 +44,7 @@ def score(model, pool, options=TINY, **more):
 def adversary_of(model, pool, options, labelled):
     strategy = create("vaal", options)
     how = SelectionOptions(labelled=labelled, progress=False)
-    with looking_at(model, as_samples(pool), strategy, how) as view:
+    with open_view(model, as_samples(pool), strategy, how) as view:
         return strategy.prepare(view)
 
 
@@ -190,7 +190,7 @@ def test_what_cannot_be_chosen_from_is_refused_in_one_line(model):
 def test_a_run_is_told_at_once_that_samples_are_no_images():
     strategy = create("vaal")
     with (
-        looking_at(
+        open_view(
             nn.Linear(5, 3), as_samples(torch.randn(2, 5)), strategy, SelectionOptions()
         ) as view,
         pytest.raises(InputError, match="an autoencoder takes images"),

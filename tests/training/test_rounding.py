@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from steepest.core.rounding import rounding_settings, take_over_rounding
+from steepest.core.torch_settings import rounding_settings, take_over_rounding
 
 
 @pytest.fixture

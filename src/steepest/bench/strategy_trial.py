@@ -21,9 +21,9 @@ from steepest.core.devices import choose_device
 from steepest.core.memory import Measurement, is_out_of_memory, measured
 from steepest.core.progress import SilentProgress
 from steepest.errors import SteepestError
+from steepest.selecting.choosing import choose_from
 from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import as_samples
-from steepest.selecting.select import choose_from
 from steepest.strategies import Strategy, Support, create
 
 _MIB = 2**20

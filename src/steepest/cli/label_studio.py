@@ -12,7 +12,7 @@ from pathlib import Path
 
 from steepest.cli.ingest import add_loop_folder, add_map_files, add_reading, say, write_map_files
 from steepest.cli.one_line import on_one_line
-from steepest.core.web import Patience
+from steepest.core.http_requests import Patience
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, LoopFolder

@@ -46,7 +46,8 @@ from steepest.labelling.exchange.export import check_export
 from steepest.labelling.exchange.rounds import Round
 from steepest.pool import Pool
 from steepest.selecting import Selection, select
-from steepest.selecting.options import DEFAULT_SCORE, DEFAULT_STRATEGY, Engine, SelectionOptions
+from steepest.selecting.options import DEFAULT_SCORE, DEFAULT_STRATEGY, SelectionOptions
+from steepest.selecting.ray_engine import Engine
 from steepest.selecting.samples import as_samples
 from steepest.selecting.selection_file import SUFFIXES, sidecar_of
 
@@ -114,7 +115,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _select_by_model(arguments: argparse.Namespace, engine: Engine) -> int:
     from steepest.core.devices import choose_device
     from steepest.modules.weights import load_weights
-    from steepest.selecting.looking import as_strategy
+    from steepest.selecting.options import as_strategy
     from steepest.strategies import Needs
 
     check_weights(arguments)

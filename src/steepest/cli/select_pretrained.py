@@ -116,8 +116,7 @@ def _choose(arguments: argparse.Namespace, pool: object) -> PretrainedChoice:
     from steepest.cli.select_support import read_labelled
     from steepest.features.pool import pool_features
     from steepest.labelling.exchange.folder import read_names
-    from steepest.selecting.looking import as_strategy
-    from steepest.selecting.options import SelectionOptions
+    from steepest.selecting.options import SelectionOptions, as_strategy
     from steepest.selecting.pretrained import choose_on_features
 
     options = pairs(arguments.option)
@@ -169,7 +168,7 @@ def _pool(arguments: argparse.Namespace) -> object:
 
 def _store(arguments: argparse.Namespace) -> Path | None:
     """Return where features are kept: beside a file, and in a folder by itself."""
-    from steepest.features.place import usual_place
+    from steepest.features.store import usual_place
 
     place: Path = arguments.pool
     features: Path | None = arguments.features

@@ -16,11 +16,12 @@ from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.modules.fingerprint import fingerprint
 from steepest.selecting import Scores, Selection, score
-from steepest.selecting.conditions import pool_fingerprint
-from steepest.selecting.looking import find_candidates
-from steepest.selecting.options import Engine, OnRay, SelectionOptions
+from steepest.selecting.candidates import find_candidates
+from steepest.selecting.options import SelectionOptions
+from steepest.selecting.provenance import pool_fingerprint
+from steepest.selecting.ray_engine import Engine, OnRay
 from steepest.selecting.samples import PoolLike, as_samples
-from steepest.selecting.score_file import check_suffix
+from steepest.selecting.scores import check_suffix
 from steepest.selecting.shards import Shard
 from steepest.strategies import Strategy
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import tomllib
 from typing import Any
 
@@ -31,3 +32,13 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+
+
+def whole_number(value: Any) -> int | None:  # noqa: ANN401
+    """Return a number of any kind as a plain one; None if it is not whole, or no number."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None

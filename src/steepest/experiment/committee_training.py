@@ -19,7 +19,7 @@ from torch import nn
 from steepest.core.devices import usable_cores
 from steepest.core.memory import Measurement, free_bytes, measured
 from steepest.core.progress import Progress, Step
-from steepest.core.rounding import rounding_settings
+from steepest.core.torch_settings import rounding_settings
 from steepest.data.shared_arrays import can_be_sent
 from steepest.errors import InputError, SlowPathWarning
 from steepest.experiment.record import Cost

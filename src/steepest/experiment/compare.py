@@ -34,7 +34,7 @@ from steepest.experiment.folder import count_lines
 from steepest.experiment.loop import Experiment
 from steepest.experiment.parts import load_data
 from steepest.experiment.variants import Variant
-from steepest.selecting.options import Engine, OnRay, as_engine
+from steepest.selecting.ray_engine import Engine, OnRay, as_engine
 from steepest.strategies import create
 from steepest.training.gpu_sharing import shared_gpu
 

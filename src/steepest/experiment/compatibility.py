@@ -7,9 +7,9 @@ from steepest.core.wording import counted
 from steepest.errors import ModelError, SteepestError
 from steepest.experiment.parts import pool_view
 from steepest.experiment.setup import Setup
-from steepest.selecting.looking import looking_at
+from steepest.selecting.model_task import single_logits_named
 from steepest.selecting.options import SelectionOptions
-from steepest.selecting.single_logit import single_logits_named
+from steepest.selecting.pool_view import open_view
 from steepest.training import predict_logits
 
 
@@ -51,5 +51,5 @@ def check_compatibility(setup: Setup) -> None:
         )
     how = SelectionOptions(task=setup.task, progress=False)
     own = own_failures_told("strategy", setup.config.strategy.name)
-    with own, looking_at(model, pair, setup.strategy, how) as view:
+    with own, open_view(model, pair, setup.strategy, how) as view:
         setup.strategy.check(view)

@@ -21,8 +21,8 @@ from steepest.experiment.protocol import selection_seed
 from steepest.experiment.record import Cost, Record, Wish, added, cost_of
 from steepest.experiment.setup import Setup, divergence_named
 from steepest.pool import Pool
-from steepest.selecting.options import SelectionOptions
-from steepest.selecting.select import Outcome, check_k, choose_from
+from steepest.selecting.choosing import Outcome, choose_from
+from steepest.selecting.options import SelectionOptions, check_k
 from steepest.strategies import Needs
 from steepest.strategies.base import Strategy
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from steepest.core.memory import Measurement, is_out_of_memory, measured
 from steepest.core.own_code import own_code_importable
 from steepest.core.processes import end_with_parent, main_hidden, sendable
-from steepest.core.rounding import take_over_rounding
+from steepest.core.torch_settings import take_over_rounding
 from steepest.data.workers import interrupts_ignored
 from steepest.errors import SteepestError
 from steepest.training import FitResult, fit

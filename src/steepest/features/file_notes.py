@@ -9,7 +9,7 @@ from typing import Any
 
 from steepest.core.journal import Journal, read_journal
 from steepest.errors import InputError, JournalError
-from steepest.features.place import refuse_links
+from steepest.features.store import refuse_links
 
 _NAME = "files.jsonl"
 

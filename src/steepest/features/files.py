@@ -15,7 +15,7 @@ from steepest.core.progress import Step
 from steepest.data.image_decoding import read_picture
 from steepest.errors import DataError
 from steepest.features.file_notes import FileNotes, Note, Stamp
-from steepest.features.passing import Pass, Read, usual_batch_size
+from steepest.features.passes import Pass, Read, usual_batch_size
 from steepest.features.store import FeatureStore
 from steepest.models.backbones import Backbone
 

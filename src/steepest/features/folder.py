@@ -13,7 +13,7 @@ from steepest.data.folder import check_folder, tell_skipped, walk_images
 from steepest.errors import InputError
 from steepest.features.file_notes import Stamp
 from steepest.features.files import File, FileFeatures
-from steepest.features.place import refuse_links, usual_place
+from steepest.features.store import refuse_links, usual_place
 from steepest.features.table import FeatureTable
 from steepest.models.backbones import Backbone
 

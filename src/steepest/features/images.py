@@ -13,7 +13,7 @@ from steepest.core.devices import choose_device
 from steepest.core.progress import Progress, as_progress
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError
-from steepest.features.passing import Pass, Read, usual_batch_size
+from steepest.features.passes import Pass, Read, usual_batch_size
 from steepest.features.store import FeatureStore
 from steepest.features.table import FeatureTable
 from steepest.models.backbones import Backbone

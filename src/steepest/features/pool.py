@@ -17,7 +17,7 @@ from steepest.data.texts import TextRows, holds_texts, read_texts
 from steepest.errors import InputError
 from steepest.features.folder import folder_features
 from steepest.features.images import image_features
-from steepest.features.place import usual_place
+from steepest.features.store import usual_place
 from steepest.features.table import FeatureTable
 from steepest.features.texts import text_features
 from steepest.models.backbones import DEFAULT, DEFAULT_TEXT, Backbone, find_backbone

@@ -22,7 +22,6 @@ from steepest.core.files import write_atomically
 from steepest.core.journal import Journal, read_journal
 from steepest.core.lock import FileLock
 from steepest.errors import InputError, JournalError
-from steepest.features.place import refuse_links
 from steepest.models.backbones import Backbone
 
 _ABOUT, _NOTES, _ROWS = "about.json", "rows.jsonl", "rows.f32"
@@ -157,3 +156,31 @@ class FeatureStore:
 def _opened(path: Path) -> IO[bytes]:
     """Open a file to write to, made if it is not there."""
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+
+
+_HIDDEN = ".steepest"
+_NAME = "features"
+
+
+def usual_place(photos: Path) -> Path:
+    """Return where the features of a folder of images are kept: within it, out of sight."""
+    return photos / _HIDDEN / _NAME
+
+
+def refuse_links(path: Path, inside: Path) -> None:
+    """Refuse a place that leads elsewhere: in a folder of somebody else's it may lead anywhere.
+
+    Args:
+        path: What will be written.
+        inside: Parts of the path below this folder are looked at.
+
+    Raises:
+        InputError: Naming the link.
+    """
+    steps = [path, *path.parents]
+    for step in steps[: steps.index(inside)]:
+        if step.is_symlink():
+            raise InputError(
+                f"{step} is a link, and features are not written through one: delete it, or name "
+                "another folder by --features"
+            )

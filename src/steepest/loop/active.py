@@ -27,9 +27,8 @@ from steepest.loop.stopwatch import Stopwatch
 from steepest.modules.precision import Precision
 from steepest.pool import Label, Pool, State
 from steepest.pool.values import plain_ids
-from steepest.selecting.options import BatchSize, SelectionOptions
+from steepest.selecting.options import BatchSize, SelectionOptions, check_k
 from steepest.selecting.samples import PoolLike, as_samples
-from steepest.selecting.select import check_k
 from steepest.selecting.selection import Selection
 from steepest.strategies import Strategy, Support
 from steepest.tasks.base import Task

@@ -19,7 +19,7 @@ from steepest.loop.predictions import (
     predicted_samples,
 )
 from steepest.pool import Label
-from steepest.selecting.looking import needs_with
+from steepest.selecting.candidates import needs_with
 from steepest.selecting.options import SelectionOptions, check_task
 from steepest.selecting.samples import Samples
 from steepest.selecting.select import select

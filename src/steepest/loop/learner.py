@@ -12,8 +12,8 @@ from steepest.errors import InputError
 from steepest.loop.chooser import Chooser, with_targets
 from steepest.loop.predictions import Predict, check_predictable
 from steepest.pool import Label
-from steepest.selecting.looking import as_strategy, check_model
-from steepest.selecting.options import DEFAULT_STRATEGY, check_support
+from steepest.selecting.options import DEFAULT_STRATEGY, as_strategy, check_support
+from steepest.selecting.pool_view import check_model
 from steepest.selecting.selection import Selection
 from steepest.strategies import Needs, Strategy, Support
 from steepest.strategies.support import NO_SUPPORT

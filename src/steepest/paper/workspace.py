@@ -29,9 +29,9 @@ from steepest.paper.finished_runs import FinishedRun, StoredRun, find_run, store
 from steepest.paper.level import Level
 from steepest.paper.need import NEEDS, Need
 from steepest.paper.scenes import scenes_in, write_scenes
+from steepest.selecting.choosing import choose_from
 from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import Samples
-from steepest.selecting.select import choose_from
 from steepest.strategies import Needs, Strategy, Support, create
 from steepest.tasks.base import Task
 from steepest.training.augment import normalise

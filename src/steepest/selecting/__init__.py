@@ -1,6 +1,6 @@
 """From a model and a pool to scores, and from scores to a selection."""
 
-from steepest.selecting.options import OnRay
+from steepest.selecting.ray_engine import OnRay
 from steepest.selecting.regime import Regime
 from steepest.selecting.score import score
 from steepest.selecting.scores import Scores

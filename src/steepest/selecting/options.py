@@ -6,106 +6,27 @@ fields.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import torch
 
 from steepest.core.devices import choose_device
+from steepest.core.parsing import whole_number
 from steepest.core.progress import Progress
-from steepest.core.ray_workers import RayWorkers, import_ray
 from steepest.core.seeds import SampleId, check_seed
+from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.modules.precision import Precision, check_precision
 from steepest.pool.values import plain_id
+from steepest.selecting.ray_engine import Engine, OnRay, as_engine
 from steepest.selecting.shards import WHOLE, Shard
-from steepest.strategies import Support
+from steepest.strategies import Support, create
+from steepest.strategies.base import Strategy
 from steepest.tasks.base import TASKS, Losses, Task
 
-
-class OnRay:
-    """Passes over the model run in actors on a Ray cluster.
-
-    Actors end with the call they are for; in a ``with`` block they stay for the next one.
-
-    Args:
-        address: Of the cluster; by default the one that this program is connected to, the one that
-            ``RAY_ADDRESS`` names, or one that is started on this machine alone. ``"auto"`` is one
-            that runs here already.
-        workers: How many actors; by default as many as the cluster has room for. Each takes as
-            many cores as PyTorch has threads here, or a GPU if the model is on one.
-        parts: A folder for finished parts, with which the same call goes on after any kill; by
-            default none are kept.
-
-    Raises:
-        InputError: If a value cannot be used, or Ray is not installed.
-    """
-
-    def __init__(
-        self,
-        address: str | None = None,
-        *,
-        workers: int | None = None,
-        parts: Path | str | None = None,
-    ) -> None:
-        if workers is not None and (whole_number(workers) or 0) < 1:
-            raise InputError(f"workers must be a whole number of at least 1, not {workers!r}")
-        import_ray()
-        self.address = address
-        self.workers = workers
-        self.parts = None if parts is None else Path(parts)
-        self._kept: dict[tuple[int, bool], RayWorkers] | None = None
-
-    def __enter__(self) -> Self:
-        self._kept = {}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        kept, self._kept = self._kept or {}, None
-        for workers in kept.values():
-            workers.__exit__()
-
-    @contextmanager
-    def open(self, threads: int, *, gpu: bool) -> Iterator[RayWorkers]:
-        """Yield workers.
-
-        Args:
-            threads: Cores that each takes.
-            gpu: Whether each takes a GPU.
-        """
-        kept = None if self._kept is None else self._kept.get((threads, gpu))
-        if kept is None:
-            kept = RayWorkers(address=self.address, count=self.workers, threads=threads, gpu=gpu)
-        if self._kept is None:
-            with kept:
-                yield kept
-        else:
-            self._kept[threads, gpu] = kept
-            yield kept
-
-
 BatchSize = int | Literal["auto"]
-
-Engine = Literal["here", "ray"] | OnRay
-"""Where work is done; ``OnRay`` says on which cluster, and keeps finished parts."""
-
-
-def as_engine(engine: object) -> OnRay | None:
-    """Return how work is given to a Ray cluster; None if it is done here.
-
-    Raises:
-        InputError: If it is no engine, or Ray is not installed.
-    """
-    if isinstance(engine, OnRay):
-        return engine
-    if engine not in ("here", "ray"):
-        raise InputError(f"engine must be 'here', 'ray' or OnRay(…), not {engine!r}")
-    return OnRay() if engine == "ray" else None
-
 
 DEFAULT_STRATEGY = "steepest"
 """Default strategy, with a model of the user's or without one."""
@@ -313,11 +234,41 @@ def check_class_names(names: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def whole_number(value: Any) -> int | None:  # noqa: ANN401
-    """Return a number of any kind as a plain one; None if it is not whole, or no number."""
-    if isinstance(value, bool):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
+def as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> Strategy:
+    """Return a strategy given by name and options, or as it is.
+
+    Raises:
+        InputError: If it is neither, or options come with a strategy that is made already.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise InputError(f"options are a {type(options).__name__}: give them by name, as a dict")
+    if isinstance(strategy, str):
+        return create(strategy, options)
+    if not isinstance(strategy, Strategy):
+        raise InputError(f"strategy must be a name or a Strategy, not {strategy!r}")
+    if options:
+        raise InputError("options belong to a strategy given by name; set them on the strategy")
+    return strategy
+
+
+def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401
+    """Return k as a plain number, if that many samples can be chosen.
+
+    Raises:
+        InputError: Says the largest k that can.
+    """
+    subset = check_subset(subset)
+    number = whole_number(k)
+    if number is None or number < 1:
+        raise InputError(f"k must be a whole number of at least 1, not {k!r}")
+    if unlabelled < 1:
+        raise InputError(
+            f"k = {k}, but no sample is left to choose: all are labelled, waiting or skipped"
+        )
+    if number > unlabelled:
+        raise InputError(
+            f"k = {k}, but only {counted(unlabelled, 'sample')} can be chosen: lower k"
+        )
+    if subset is not None and number > subset:
+        raise InputError(f"k = {k} is more than the subset of {subset} that would be scored")
+    return number

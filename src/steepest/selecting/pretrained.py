@@ -19,10 +19,10 @@ from steepest.core.seeds import SampleId, random_subset
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.features.table import FeatureTable
-from steepest.selecting.options import DEFAULT_STRATEGY, SelectionOptions
+from steepest.selecting.choosing import choose_from
+from steepest.selecting.options import DEFAULT_STRATEGY, SelectionOptions, check_k
 from steepest.selecting.regime import warn_if_inverted
 from steepest.selecting.samples import as_samples
-from steepest.selecting.select import check_k, choose_from
 from steepest.selecting.selection import Selection
 from steepest.strategies import Needs, Scorer, Strategy, Support, create
 from steepest.strategies.algorithms.verdict import Verdict

@@ -32,7 +32,7 @@ from steepest.data.texts import ids_of_table, is_table
 from steepest.errors import InputError, SettingWarning, SteepestError, in_one_line
 from steepest.modules.batches import Inputs, count, tensors_of
 from steepest.pool.values import plain_id, plain_list
-from steepest.selecting.ragged import LABEL_KEYS, collate_rows, is_ragged
+from steepest.selecting.collation import LABEL_KEYS, collate_rows, is_ragged
 
 PoolLike = Any
 """A Dataset, a DataLoader, a tensor, an array, or the path of a folder of images."""

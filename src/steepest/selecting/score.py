@@ -15,9 +15,10 @@ from steepest.errors import InputError
 from steepest.modules.checks import unspread
 from steepest.modules.fingerprint import fingerprint
 from steepest.modules.precision import Precision
-from steepest.selecting.conditions import conditions_of
-from steepest.selecting.looking import as_strategy, check_model, looking_at
-from steepest.selecting.options import DEFAULT_SCORE, BatchSize, Engine, SelectionOptions
+from steepest.selecting.options import DEFAULT_SCORE, BatchSize, SelectionOptions, as_strategy
+from steepest.selecting.pool_view import check_model, open_view
+from steepest.selecting.provenance import conditions_of
+from steepest.selecting.ray_engine import Engine
 from steepest.selecting.regime import diagnose
 from steepest.selecting.samples import PoolLike, as_samples
 from steepest.selecting.scores import Scores
@@ -103,7 +104,7 @@ def score(
         )
     scored_by = fingerprint(model)
     samples = as_samples(pool, ids)
-    with looking_at(model, samples, chosen, how) as view:
+    with open_view(model, samples, chosen, how) as view:
         conditions = conditions_of(view.lens, precision, samples) if how.part.count > 1 else None
         view.prepared = chosen.prepare(view)
         values = chosen.score_all(view)

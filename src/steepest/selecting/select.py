@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from steepest.core.memory import Measurement, measured
 from steepest.core.progress import Progress
 from steepest.core.seeds import SampleId
-from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.modules.checks import unspread
-from steepest.modules.fingerprint import fingerprint
 from steepest.modules.precision import Precision
-from steepest.selecting.looking import as_strategy, check_model, looking_at
+from steepest.selecting.choosing import choose_from
 from steepest.selecting.options import (
     DEFAULT_STRATEGY,
     BatchSize,
-    Engine,
     SelectionOptions,
+    as_strategy,
     check_class_names,
-    check_subset,
-    whole_number,
+    check_k,
 )
-from steepest.selecting.regime import diagnose, warn_if_inverted
-from steepest.selecting.samples import PoolLike, Samples, as_samples
+from steepest.selecting.pool_view import check_model
+from steepest.selecting.ray_engine import Engine
+from steepest.selecting.regime import warn_if_inverted
+from steepest.selecting.samples import PoolLike, as_samples
 from steepest.selecting.selection import Selection
 from steepest.strategies import Strategy, Support
-from steepest.strategies.algorithms import top_k
-from steepest.strategies.algorithms.verdict import judge
-from steepest.strategies.choice import checked
 from steepest.tasks.base import Task
 from steepest.tasks.classification import Classification
 
@@ -178,100 +172,3 @@ def check_without_model(how: SelectionOptions) -> None:
     raise InputError(
         "without a model of yours one class of several is told for each sample: leave task out"
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """A selection, and what is worth knowing beside it.
-
-    Attributes:
-        selection: What was chosen.
-        lowest: The least wanted candidates with their scores, lowest first; none if samples have
-            no score each.
-        preparing: What training for the strategy cost, before choosing; None if it takes none.
-        choosing: What choosing cost.
-    """
-
-    selection: Selection
-    lowest: tuple[tuple[SampleId, float], ...]
-    preparing: Measurement | None
-    choosing: Measurement
-
-
-def choose_from(
-    model: nn.Module,
-    samples: Samples,
-    k: int,
-    strategy: Strategy,
-    how: SelectionOptions,
-    lowest: int = 0,
-) -> Outcome:
-    """Let a strategy choose k samples.
-
-    Args:
-        model: Left as found.
-        samples: All of the pool, labelled samples included.
-        k: How many.
-        strategy: Who chooses.
-        how: How it looks at the pool.
-        lowest: How many of the least wanted samples to name.
-    """
-    strategy.check_k(k)
-    chosen_by = fingerprint(model)
-    with looking_at(model, samples, strategy, how) as view:
-        with measured(view.device) as preparing:
-            view.prepared = strategy.prepare(view)
-        with measured(view.device) as choosing:
-            found = checked(strategy.choose(view, k), len(view), k, strategy.name)
-        regime = diagnose(found.values, view.entropies, view.classes)
-    verdict = judge(
-        view.predicted,
-        found.positions,
-        view.classes,
-        names=how.class_names,
-        by_score=found.values is not None,
-        said=found.said,
-    )
-    view.first.warn(stacklevel=3)
-    selection = Selection(
-        ids=tuple(view.ids[i] for i in found.positions),
-        scores=tuple(float(value) for value in found.scores),
-        strategy=strategy.name,
-        options=strategy.options(),
-        seed=how.seed,
-        model=chosen_by,
-        regime=regime,
-        candidates=len(view),
-        verdict=verdict,
-    )
-    last: tuple[tuple[SampleId, float], ...] = ()
-    # A million scores are not ranked once more for nobody.
-    if found.values is not None and lowest > 0:
-        values = found.values
-        last = tuple(
-            (view.ids[i], float(values[i])) for i in top_k(-values, view.ids, lowest, how.seed)
-        )
-    return Outcome(selection, last, None if view.prepared is None else preparing, choosing)
-
-
-def check_k(k: Any, unlabelled: int, subset: int | None) -> int:  # noqa: ANN401
-    """Return k as a plain number, if that many samples can be chosen.
-
-    Raises:
-        InputError: Says the largest k that can.
-    """
-    subset = check_subset(subset)
-    number = whole_number(k)
-    if number is None or number < 1:
-        raise InputError(f"k must be a whole number of at least 1, not {k!r}")
-    if unlabelled < 1:
-        raise InputError(
-            f"k = {k}, but no sample is left to choose: all are labelled, waiting or skipped"
-        )
-    if number > unlabelled:
-        raise InputError(
-            f"k = {k}, but only {counted(unlabelled, 'sample')} can be chosen: lower k"
-        )
-    if subset is not None and number > subset:
-        raise InputError(f"k = {k} is more than the subset of {subset} that would be scored")
-    return number

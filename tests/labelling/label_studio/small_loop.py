@@ -6,7 +6,7 @@ import numpy as np
 from fake_label_studio import TOKEN
 from PIL import Image
 
-from steepest.core.web import Patience
+from steepest.core.http_requests import Patience
 from steepest.labelling.exchange.folder import LoopFolder, Settings
 from steepest.labelling.exchange.rounds import Round
 from steepest.labelling.label_studio.account import Account

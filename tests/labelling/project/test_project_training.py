@@ -16,8 +16,8 @@ from steepest.labelling.project.store_progress import StoreProgress
 from steepest.labelling.project.trainings import claim, interrupt, is_due, request
 from steepest.models import build
 from steepest.modules.weights import load_weights, save_weights
+from steepest.selecting.choosing import choose_from
 from steepest.selecting.regime import Regime
-from steepest.selecting.select import choose_from
 
 FAST = {"epochs": 6, "batch_size": 6, "image_size": 12, "lr": 0.01}
 

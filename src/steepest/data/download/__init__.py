@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steepest.core.web import Patience
+from steepest.core.http_requests import Patience
 from steepest.data.download.fetch import Wanted, fetch
 from steepest.data.download.files import Effort, compute_md5
 from steepest.data.download.obtain import Obtained, obtain

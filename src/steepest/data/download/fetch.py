@@ -12,9 +12,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 
 from steepest.core.files import write_atomically
-from steepest.core.parsing import parse_json
-from steepest.core.progress import Progress, SilentProgress
-from steepest.core.web import (
+from steepest.core.http_requests import (
     Patience,
     check_url,
     length_of,
@@ -23,6 +21,8 @@ from steepest.core.web import (
     range_of,
     version_of,
 )
+from steepest.core.parsing import parse_json
+from steepest.core.progress import Progress, SilentProgress
 from steepest.data.download.files import (
     check_room,
     compute_md5,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steepest.core.files import SCRATCH_PREFIX
+from steepest.core.http_requests import Patience
 from steepest.core.progress import Progress, SilentProgress
-from steepest.core.web import Patience
 from steepest.errors import DataError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from steepest.core.files import SCRATCH_PREFIX, expand_home
+from steepest.core.http_requests import check_url
 from steepest.core.lock import FileLock, InUseError
-from steepest.core.web import check_url
 from steepest.data.catalogue import Holding, Layout, OfficialFile, find_full_layout
 from steepest.data.download.fetch import Wanted, fetch
 from steepest.data.download.files import (

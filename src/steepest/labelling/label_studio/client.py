@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, TypeVar
 
+from steepest.core.http_requests import Patience, make_opener
 from steepest.core.parsing import parse_json
-from steepest.core.web import Patience, make_opener
 from steepest.errors import DataError
 from steepest.labelling.label_studio.account import Account
 from steepest.version import __version__

@@ -28,11 +28,10 @@ from steepest.labelling.project.round import Round
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.spread import choose_spread
 from steepest.labelling.project.squares import most_samples
-from steepest.selecting.looking import as_strategy
-from steepest.selecting.options import SelectionOptions
+from steepest.selecting.choosing import choose_from
+from steepest.selecting.options import SelectionOptions, as_strategy
 from steepest.selecting.regime import describe_inversion
 from steepest.selecting.samples import as_samples
-from steepest.selecting.select import choose_from
 from steepest.selecting.selection import Selection
 from steepest.strategies import Strategy
 from steepest.training.probes import Probe

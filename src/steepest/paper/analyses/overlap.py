@@ -19,9 +19,9 @@ from steepest.gradnorm.norms import SampleNorm
 from steepest.influence import Source
 from steepest.paper.analyses.ranking import chance_overlap, highest
 from steepest.paper.analyses.sample_norms import NORMS, sample_norms
+from steepest.selecting.choosing import choose_from
 from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import Samples
-from steepest.selecting.select import choose_from
 from steepest.strategies import Strategy
 from steepest.strategies.algorithms.ranking import Values
 from steepest.tasks.base import Losses

@@ -1,17 +1,22 @@
-"""What decides the last bits of a score beside the strategy, so that parts cannot be mixed up."""
+"""Conditions and fingerprints that keep parts of different passes apart."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import pickle
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from steepest.core.seeds import SampleId
 from steepest.modules.batches import tensors_of
+from steepest.modules.fingerprint import fingerprint
 from steepest.selecting.samples import Samples
 from steepest.strategies.view import Lens
 
@@ -100,3 +105,35 @@ def contents_fingerprint(samples: Samples) -> str:
 def _bytes_of(ids: Sequence[SampleId]) -> bytes:
     plain = [str(ids)] if isinstance(ids, range) else list(ids)
     return json.dumps(plain).encode()
+
+
+def value_digest(value: object) -> str:
+    """Return 16 hex digits that change with any number in a value.
+
+    A value that cannot be pickled equals no other.
+    """
+    digest = hashlib.sha256()
+
+    class Feed:
+        def write(self, data: Any) -> int:  # noqa: ANN401 - any kind of buffer
+            digest.update(data)
+            return len(data)
+
+    try:
+        _Pickler(Feed(), protocol=5).dump(value)
+    except Exception:  # noqa: BLE001 - whatever the parts of a strategy of the user's own raise
+        return secrets.token_hex(8)
+    return digest.hexdigest()[:16]
+
+
+class _Pickler(pickle.Pickler):
+    """Writes tensors as their numbers: by themselves they name places in memory."""
+
+    def reducer_override(self, item: Any) -> Any:  # noqa: ANN401 - as in the base class
+        if isinstance(item, nn.Module):
+            return str, (fingerprint(item),)
+        if isinstance(item, Tensor):
+            there = item.detach().cpu().contiguous()
+            data = there.view(-1).view(torch.uint8).numpy().tobytes()
+            return str, (f"{there.dtype} {list(there.shape)}", data)
+        return NotImplemented
