@@ -73,6 +73,21 @@ def compared(tmp_path_factory):
     return out, go(out, command="steepest compare …")
 
 
+def test_a_worker_loads_a_data_set_once_for_all_its_runs(tmp_path, monkeypatch):
+    loaded = []
+    load = compare_module.load_data
+
+    def count(what):
+        loaded.append(what.data.limit)
+        return load(what)
+
+    monkeypatch.setattr(compare_module, "load_data", count)
+    for limit in (300, 400):
+        go(tmp_path / str(limit), what=quick(data__limit=limit, loop__cycles=1), seeds=(4, 7))
+    in_parent_and_worker = 2
+    assert loaded == [300] * in_parent_and_worker + [400] * in_parent_and_worker
+
+
 def test_every_strategy_meets_every_seed_and_random_is_among_them(compared):
     _, runs = compared
     names = {*STRATEGIES, "random"}

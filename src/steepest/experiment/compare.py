@@ -25,10 +25,11 @@ from steepest.core.processes import end_with_parent, main_can_be_imported, main_
 from steepest.core.progress import Progress, SilentProgress
 from steepest.core.ray_workers import RayWorkers
 from steepest.core.tables import from_table
+from steepest.data import ImageSet
 from steepest.errors import FailedRunsError, InputError, SteepestError, SteepestWarning
 from steepest.experiment.committee_training import SideBySide
 from steepest.experiment.comparison_runs import Comparing, Run, all_runs
-from steepest.experiment.config import Config
+from steepest.experiment.config import Config, DataPart
 from steepest.experiment.environment import changed_modules, warn_of_changed_code
 from steepest.experiment.folder import count_lines
 from steepest.experiment.loop import Experiment
@@ -335,7 +336,8 @@ def _work(
             # Whoever started this has met the same data and strategy, and shown what they warn of.
             warnings.simplefilter("ignore", SteepestWarning)
             config = from_table(Config, table)
-            run = Experiment(config, folder, shared=shared, member_jobs=member_jobs)
+            data = _LOADED.load(config)
+            run = Experiment(config, folder, data=data, shared=shared, member_jobs=member_jobs)
         _run_alone(run, deadline)
         report.unlink(missing_ok=True)
     except SteepestError as error:
@@ -350,6 +352,24 @@ def _work(
             f"{folder}: {type(error).__name__}: {said} (the whole trace is in {report.name} there)"
         )
     return ""
+
+
+class _LastLoaded:
+    """The data set that a worker process used last: its next run most often wants the same."""
+
+    def __init__(self) -> None:
+        self._part: DataPart | None = None
+        self._data: ImageSet | None = None
+
+    def load(self, config: Config) -> ImageSet:
+        """Return the configuration's data set, loaded only if the last one was another."""
+        if self._data is None or self._part != config.data:
+            self._data = None  # Two large data sets need not fit into memory.
+            self._data, self._part = load_data(config), config.data
+        return self._data
+
+
+_LOADED = _LastLoaded()
 
 
 def _run_alone(run: Experiment, deadline: float | None) -> None:
