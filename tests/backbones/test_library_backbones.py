@@ -15,6 +15,7 @@ from torchvision_stand_in import Preset, get_model, put_in
 from steepest.errors import InputError, UnknownNameError
 from steepest.models import save_weights
 from steepest.models.backbones import find_backbone
+from steepest.models.backbones.classifier import build_on_backbone
 from steepest.models.backbones.photo import LibraryPhoto
 
 TIMM = "timm:test_resnet.r160_in1k"
@@ -172,3 +173,15 @@ class _Refuses:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == self.module:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_a_library_net_with_weights_of_ones_own_becomes_a_classifier(libraries, tmp_path):
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    net = timm.create_model("test_resnet", num_classes=0)
+    torch.save(net.state_dict(), tmp_path / "mine.pth")
+    name = f"backbone:timm:test_resnet@{tmp_path / 'mine.pth'}"
+    model = build_on_backbone(name, (0.5,), (0.2,), 5, 1, 0, {"side": 32})
+    assert model(torch.rand(2, 1, 16, 16)).shape == (2, 5)
+    body = model.body.state_dict()
+    assert all(torch.equal(value, body[key]) for key, value in net.state_dict().items())

@@ -80,7 +80,12 @@ class DataPart:
 class ModelPart:
     """The model."""
 
-    name: str = field(metadata=_help("a built-in model, or package.module:factory"))
+    name: str = field(
+        metadata=_help(
+            "a built-in model, backbone:NAME for a pretrained net with a new head, or "
+            "package.module:factory"
+        )
+    )
     options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
     weights: str | None = field(
         default=None, metadata=_help("a file of weights that every fresh model begins with")

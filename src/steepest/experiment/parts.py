@@ -17,6 +17,7 @@ from steepest.errors import ConfigError, UnknownNameError
 from steepest.experiment.config import Config, ModelPart
 from steepest.experiment.feature_space import load_in_feature_space
 from steepest.models import build
+from steepest.models.backbones.classifier import PREFIX, build_on_backbone
 from steepest.modules.lazy import find_lazy, make_lazy
 from steepest.modules.weights import load_weights
 from steepest.selecting.options import BatchSize
@@ -121,9 +122,12 @@ def fresh_model(
 
 
 def _build(part: ModelPart, data: ImageSet, seed: int, options: Mapping[str, Any]) -> nn.Module:
+    chosen = {**options, **part.options}
+    given = (len(data.classes), data.channels, seed, chosen)
     try:
-        chosen = {**options, **part.options}
-        return build(part.name, len(data.classes), data.channels, seed, chosen)
+        if part.name.startswith(PREFIX):
+            return build_on_backbone(part.name, data.mean, data.std, *given)
+        return build(part.name, *given)
     except UnknownNameError as error:
         own = ":" in part.name and error.name in options and error.name not in part.options
         if not own or "dropout" not in options:
