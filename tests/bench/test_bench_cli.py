@@ -13,7 +13,17 @@ from steepest.bench.gradnorm_result import GradnormResult
 from steepest.bench.trial import Trial
 from steepest.cli.main import main
 
-TINY = ["bench", "gradnorm", "--models", "small-cnn", "--batch", "2", "--rounds", "1", "--quiet"]
+TINY = [
+    "bench",
+    "gradnorm",
+    "--models",
+    "small-cnn",
+    "--batch-size",
+    "2",
+    "--rounds",
+    "1",
+    "--quiet",
+]
 
 
 def run(capsys, *argv):
@@ -80,7 +90,7 @@ def test_missing_peers_are_noted_with_the_remedy(capsys, monkeypatch):
         (["--models", "resnet51"], "unknown workload 'resnet51': did you mean 'resnet50'"),
         (["--models", " , "], "--models ' , ': give names separated by commas"),
         (["--contenders", "our"], "unknown contender 'our': did you mean 'ours'"),
-        (["--batch", "0"], "--batch 0: at least 1 is needed"),
+        (["--batch-size", "0"], "--batch-size 0: at least 1 is needed"),
         (["--rounds", "-1"], "--rounds -1: at least 1 is needed"),
         (["--precision", "tf32"], "use fp32 or bf16 on a CPU"),
         (["--device", "tpu"], "device 'tpu' is not known"),

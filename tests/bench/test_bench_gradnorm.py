@@ -165,7 +165,7 @@ def test_layout_and_threads_reach_the_contenders(monkeypatch):
     [
         ({"workloads": ("resnet51",)}, UnknownNameError, "did you mean 'resnet50'"),
         ({"contenders": ("our",)}, UnknownNameError, "did you mean 'ours'"),
-        ({"batch": 0}, InputError, "--batch 0"),
+        ({"batch": 0}, InputError, "--batch-size 0"),
         ({"threads": 0}, InputError, "--threads 0"),
         ({"rounds": 0}, InputError, "--rounds 0"),
         ({"precision": "tf32"}, InputError, "use fp32 or bf16"),

@@ -20,7 +20,7 @@ from steepest.data import load
 from steepest.errors import InputError, UnknownNameError
 
 CPU = torch.device("cpu")
-TINY = ["bench", "precision", "--epochs", "2", "--pool", "40", "--quiet"]
+TINY = ["bench", "precision", "--epochs", "2", "--pool-size", "40", "--quiet"]
 
 
 def settings(**changes):
@@ -123,8 +123,8 @@ def test_the_preset_decides_the_norm_and_the_settings_replace_the_rest():
     ("changes", "message"),
     [
         ({"epochs": 0}, "--epochs 0: at least 1"),
-        ({"labels": 0}, "--labels 0: at least 1"),
-        ({"pool": 1}, "--pool 1: at least 2"),
+        ({"labels": 0}, "--train-size 0: at least 1"),
+        ({"pool": 1}, "--pool-size 1: at least 2"),
         ({"top": 0.0}, "--top 0.0: give a share"),
         ({"top": 1.5}, "--top 1.5: give a share"),
         ({"top": float("nan")}, "--top nan: give a share"),
@@ -159,7 +159,7 @@ def test_the_command_prints_a_table_and_saves_every_number(capsys, tmp_path, chi
     ("argv", "message"),
     [
         (["nothing"], "unknown preset or configuration file 'nothing'"),
-        (["--labels", "1297"], "leave some for the pool"),
+        (["--train-size", "1297"], "leave some for the pool"),
         (["--top", "2"], "--top 2.0: give a share"),
         (["--device", "tpu"], "device 'tpu' is not known"),
         (["--out", "."], "cannot be written"),

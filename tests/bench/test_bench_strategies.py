@@ -261,7 +261,7 @@ def test_the_command_writes_what_can_be_read_again(tmp_path, capsys, monkeypatch
     monkeypatch.setitem(sys.modules, "skactiveml", None)
     out = tmp_path / "numbers.json"
     code = main(
-        ["bench", "strategies", "--smoke", "--strategies", "margin", "--pools", "30",
+        ["bench", "strategies", "--smoke", "--strategies", "margin", "--pool-sizes", "30",
          "--quiet", "--out", str(out)]
     )  # fmt: skip
     assert code == 0

@@ -25,7 +25,7 @@ from steepest.core.progress import SilentProgress
 from steepest.errors import InputError
 
 CPU = torch.device("cpu")
-SMOKE = ["bench", "training", "--smoke", "--quiet", "--runs", "1"]
+SMOKE = ["bench", "training", "--smoke", "--quiet", "--parallel", "1"]
 LOAD = Workload("small-cnn", 4, "fp32", 8, 10, 0, seed=3)
 
 
@@ -135,13 +135,13 @@ def test_ctrl_c_keeps_what_was_measured(capsys, tmp_path, monkeypatch):
     ("argv", "message"),
     [
         (["--model", "small-cmn"], "small-cnn"),
-        (["--batch", "1"], "--batch: at least 2 is needed"),
+        (["--batch-size", "1"], "--batch-size: at least 2 is needed"),
         (["--threads", "0"], "--threads: at least 1 is needed"),
         (["--seconds", "0"], "must be above 0"),
         (["--steps", "0"], "must be above 0"),
-        (["--runs", "0"], "--runs: give numbers from 1 on"),
-        (["--runs", "a"], "--runs 'a': give numbers separated by commas"),
-        (["--workers", "-1"], "--workers: at least 0 is needed"),
+        (["--parallel", "0"], "--parallel: give numbers from 1 on"),
+        (["--parallel", "a"], "--parallel 'a': give numbers separated by commas"),
+        (["--loader-workers", "-1"], "--loader-workers: at least 0 is needed"),
         (["--precision", "bf16"], "use --precision fp32 on a CPU"),
         (["--out", "."], "cannot be written"),
     ],

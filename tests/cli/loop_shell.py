@@ -18,7 +18,7 @@ def select(capsys, *more, **changes):
 
 
 def begin(capsys, *more):
-    told = select(capsys, "--class-names", NAMES, "--export", "csv", *more)
+    told = select(capsys, "--classes", NAMES, "--format", "csv", *more)
     assert told.code == 0, told.err
     return told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 
@@ -57,7 +58,68 @@ def test_every_measurement_takes_a_gpu_if_there_is_one(what):
 def test_the_seed_is_told_alike_everywhere(command, capsys):
     told = " ".join(run_here(capsys, *command, "--help").out.split())
     default = "the configuration's" if command == ["run"] else "0"
-    assert f"--seed N decides every draw (default: {default})" in told
+    assert f"--seed N random seed (default: {default})" in told
+
+
+FORMER = [
+    ("select", "--classes 10", "--num-classes 10", {"classes": 10, "class_names": None}),
+    ("select", "--class-names cat,dog", "--classes", {"classes": None, "class_names": "cat,dog"}),
+    ("select", "--export csv", "--format", {"export": "csv"}),
+    ("label", "--batch-size 5", "--retrain-every", {"batch_size": 5}),
+    ("bench gradnorm", "--batch 3", "--batch-size", {"batch_size": 3}),
+    ("bench training", "--batch 3", "--batch-size", {"batch_size": 3}),
+    ("bench training", "--runs 1,2", "--parallel", {"parallel": "1,2"}),
+    ("bench training", "--workers 2", "--loader-workers", {"loader_workers": 2}),
+    ("bench precision", "--labels 3", "--train-size", {"train_size": 3}),
+    ("bench precision", "--pool 3", "--pool-size", {"pool_size": 3}),
+    ("bench strategies", "--pools 10,20", "--pool-sizes", {"pool_sizes": "10,20"}),
+    ("bench strategies", "--labelled 3", "--train-size", {"train_size": 3}),
+    ("bench strategies", "--features 8", "--feature-size", {"feature_size": 8}),
+    ("bench strategies", "--classes 3", "--num-classes", {"num_classes": 3}),
+    ("bench strategies", "--k 3", "-k", {"k": 3}),
+    ("bench labelling", "--labels 3", "--answers", {"answers": 3}),
+    ("data check digits", "--option a=1 --option b=2", "--set", {"reader_options": ["a=1", "b=2"]}),
+]
+ELSE_NEEDED = {"select": "-k 1", "label": "photos"}
+
+
+@pytest.mark.parametrize(("command", "former", "present", "stored"), FORMER)
+def test_a_former_name_still_works_and_prints_the_present_one(
+    command, former, present, stored, capsys
+):
+    words = [*command.split(), *ELSE_NEEDED.get(command, "").split()]
+    parser, _ = make_parser(command.split()[0])
+    plain = vars(parser.parse_args(words))
+    assert not capsys.readouterr().err
+    given = vars(parser.parse_args([*words, *former.split()]))
+    assert given == {**plain, **stored}
+    said = capsys.readouterr().err
+    assert said.startswith(f"steepest: warning: {former.split()[0]} ")
+    assert f" is deprecated: it is {present} now\n" in said
+
+
+def options_of(name, parser):
+    """Yield the shown options of a command and of those below it."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below, sub in action.choices.items():
+                yield from options_of(f"{name} {below}", sub)
+        elif action.help != argparse.SUPPRESS:
+            for option in action.option_strings:
+                yield option, name, action
+
+
+def test_an_option_takes_the_same_kind_of_value_in_every_command():
+    """One name, one meaning: only ``--out`` is a file here and a folder there."""
+    kinds = {}
+    for command, parser in make_parser()[1].items():
+        for option, name, action in options_of(command, parser):
+            kinds.setdefault(option, {})[name] = (action.metavar, action.nargs, action.const)
+    del kinds["--out"], kinds["--smoke"]
+    several = {option: uses for option, uses in kinds.items() if len(set(uses.values())) > 1}
+    assert not several
+    assert len(kinds["--batch-size"]) == 3
+    assert set(kinds["--runs"]) == {"bench cycle"}
 
 
 @pytest.mark.usefixtures("same_process")

@@ -118,7 +118,7 @@ BAD_SELECTS = {
     "factory of a number": ({"model": "user_models:number"}, "not a torch"),
     "unknown built-in model": ({"model": "small-cmm", "classes": "4"}, "did you mean 'small-cnn'"),
     "module without a factory": ({"model": "user_models"}, "your own is package.module:factory"),
-    "built-in model, no classes": ({"model": "small-cnn"}, "needs --classes"),
+    "built-in model, no classes": ({"model": "small-cnn"}, "needs --num-classes"),
     "other number of classes": ({"model": "small-cnn", "classes": "7"}, "weights of another model"),
     "one class": ({"model": "small-cnn", "classes": "1"}, "2 classes"),
     "out of wrong kind": ({"out": "picks.txt"}, r"\.csv or \.json"),

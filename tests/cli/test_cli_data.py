@@ -15,7 +15,7 @@ import torch
 from file_server import serving
 from shell import assert_one_line, finish, run_here, start
 
-from steepest.cli import data_get
+from steepest.cli import data as command
 from steepest.data import DATASETS, ImageSet, SealedLabels, catalogue
 from steepest.data.catalogue import find_holding
 from steepest.data.download import Patience
@@ -38,7 +38,7 @@ def make_camvid():
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(data_get, "PATIENCE", Patience(retries=1, sleep=lambda _: None))
+    monkeypatch.setattr(command, "PATIENCE", Patience(retries=1, sleep=lambda _: None))
     with serving() as state:
         state.files = {"cifar-10-python.tar.gz": DATA, "camvid-segnet.zip": make_camvid()}
         yield state
@@ -222,7 +222,7 @@ BAD = {
     "no address": (["get", "svhn", "--url", "http://"], "http:// or https://"),
     "nobody's home": (["get", "cifar10", "--to", "~no-such-user/x"], "no such home folder"),
     "not there": (["check", "cifar10"], "steepest data get cifar10"),
-    "unknown option": (["check", "digits", "--option", "size=3"], "unknown option"),
+    "unknown option": (["check", "digits", "--set", "size=3"], "unknown option"),
 }
 
 

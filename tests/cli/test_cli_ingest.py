@@ -23,7 +23,7 @@ def test_two_rounds_of_the_loop(workshop, capsys):
     told = run_here(capsys, "ingest", "filled.csv", "--run", "loop", "--who", "ana")
     assert (told.code, "3 new labels; 0 samples still wait" in told.out) == (0, True), told.err
     # The loop knows its classes by now.
-    told = select(capsys, "--export", "csv")
+    told = select(capsys, "--format", "csv")
     assert (told.code, "round 1 of loop" in told.out) == (0, True), told.err
     second = fill_in(workshop / "sheet.csv", "cat")
     assert not set(first) & set(second)
@@ -102,12 +102,12 @@ def test_bad_files_are_one_line_and_change_nothing(workshop, capsys, content, me
     ("changes", "more", "message"),
     [
         ({}, [], "needs the classes"),
-        ({}, ["--class-names", "cat,dog"], "4 outputs, but there are 2 classes"),
-        ({}, ["--class-names", "cat,dog,cat,owl"], "'cat' is there twice"),
-        ({}, ["--class-names", NAMES, "--classes", "3"], "4 class names"),
-        ({}, ["--class-names", NAMES, "--task", "segmentation"], "not segmentation"),
-        ({"k": "13"}, ["--class-names", NAMES], "only 12 samples"),
-        ({"out": "picks.txt"}, ["--class-names", NAMES, "--export", "jsonl"], "ends in .jsonl"),
+        ({}, ["--classes", "cat,dog"], "4 outputs, but there are 2 classes"),
+        ({}, ["--classes", "cat,dog,cat,owl"], "'cat' is there twice"),
+        ({}, ["--classes", NAMES, "--num-classes", "3"], "4 class names"),
+        ({}, ["--classes", NAMES, "--task", "segmentation"], "not segmentation"),
+        ({"k": "13"}, ["--classes", NAMES], "only 12 samples"),
+        ({"out": "picks.txt"}, ["--classes", NAMES, "--format", "jsonl"], "ends in .jsonl"),
     ],
 )
 def test_a_loop_that_cannot_begin_leaves_no_folder(workshop, capsys, changes, more, message):
@@ -119,7 +119,7 @@ def test_a_loop_that_cannot_begin_leaves_no_folder(workshop, capsys, changes, mo
     ("more", "message"),
     [
         (["--more"], "add --run"),
-        (["--export", "label-studio"], "needs --run"),
+        (["--format", "label-studio"], "needs --run"),
     ],
 )
 def test_options_of_a_loop_need_one(workshop, capsys, more, message):
@@ -128,7 +128,7 @@ def test_options_of_a_loop_need_one(workshop, capsys, more, message):
 
 
 def test_without_a_loop_picks_can_be_exported_too(workshop, capsys):
-    told = run_here(capsys, *select_args(out="lines.jsonl", more=["--export", "jsonl"]))
+    told = run_here(capsys, *select_args(out="lines.jsonl", more=["--format", "jsonl"]))
     assert told.code == 0, told.err
     lines = [json.loads(line) for line in (workshop / "lines.jsonl").read_text().splitlines()]
     assert [line["rank"] for line in lines] == [1, 2, 3]
@@ -142,7 +142,7 @@ def test_tasks_for_label_studio_hold_pictures_and_guesses(workshop, capsys):
     for number in range(6):
         pixels = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(workshop / "photos" / f"{number}.png")
-    more = ["--class-names", NAMES, "--export", "label-studio"]
+    more = ["--classes", NAMES, "--format", "label-studio"]
     assert select(capsys, *more, pool="photos", out="tasks.json").code == 0
     tasks = json.loads((workshop / "tasks.json").read_text())
     assert [task["data"]["steepest_rank"] for task in tasks] == [1, 2, 3]
@@ -182,7 +182,7 @@ def test_labels_come_in_while_others_have_the_pool_open(workshop, capsys):
 
 
 def test_a_killed_choice_is_made_again_by_the_same_command(workshop, capsys):
-    argv = select_args(more=["--run", "loop", "--class-names", NAMES])
+    argv = select_args(more=["--run", "loop", "--classes", NAMES])
     process = start(*argv, cwd=workshop)
     process.send_signal(signal.SIGKILL)
     finish(process)
@@ -198,6 +198,6 @@ def test_strategies_that_learn_from_labels_get_those_of_the_loop(workshop, capsy
     assert run_here(capsys, "ingest", "filled.csv", "--run", "loop").code == 0
     given, choose = {}, command.select
     monkeypatch.setattr(command, "select", lambda *a, **k: given.update(k) or choose(*a, **k))
-    assert select(capsys, "--export", "csv").code == 0
+    assert select(capsys, "--format", "csv").code == 0
     assert given["support"].targets == dict.fromkeys(first, 2)
     assert given["labelled"] == set(first)

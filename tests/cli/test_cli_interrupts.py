@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from steepest.cli.interrupts import ending_at_once
+from steepest.cli.terminal import ending_at_once
 
 PRESSED = """
 import os, runpy, signal, sys

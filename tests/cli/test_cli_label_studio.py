@@ -39,7 +39,7 @@ def loop(workshop, capsys, monkeypatch, server):
     for number in range(6):
         pixels = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(workshop / "photos" / f"{number}.png")
-    argv = select_args(pool="photos", more=["--run", "loop", "--class-names", "a,b,c,d"])
+    argv = select_args(pool="photos", more=["--run", "loop", "--classes", "a,b,c,d"])
     assert run_here(capsys, *argv).code == 0
     return workshop / "loop"
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning
 @pytest.mark.parametrize("format_", ["csv", "jsonl"])
 def test_labels_that_were_not_taken_in_are_never_written_over(workshop, capsys, format_):
     out = f"sheet.{format_}"
-    words = ("--class-names", NAMES, "--export", format_)
+    words = ("--classes", NAMES, "--format", format_)
     assert select(capsys, *words, out=out).code == 0
     assert select(capsys, *words, out=out).code == 0
     sheet = workshop / out
@@ -41,12 +41,12 @@ def test_labels_that_were_not_taken_in_are_never_written_over(workshop, capsys, 
 def test_more_picks_while_people_are_still_at_work(workshop, capsys):
     begin(capsys)
     first = fill_in(workshop / "sheet.csv")
-    told = select(capsys, "--more", "--export", "csv").out
+    told = select(capsys, "--more", "--format", "csv").out
     assert "round 1 of loop: 6 samples wait for a label, 3 of them from earlier rounds" in told
     assert "not in sheet.csv: without --more they are" in told
     assert not set(first) & set(fill_in(workshop / "sheet.csv"))
     assert pool_of(workshop).counts()[State.QUERIED] == 6
-    assert select(capsys, "--export", "csv").code == 0
+    assert select(capsys, "--format", "csv").code == 0
     assert fill_in(workshop / "sheet.csv")[:3] == first
     assert len(fill_in(workshop / "sheet.csv")) == 6
 
@@ -54,8 +54,8 @@ def test_more_picks_while_people_are_still_at_work(workshop, capsys):
 @pytest.mark.parametrize("format_", ["csv", "jsonl", None])
 def test_what_nobody_has_answered_is_offered_again_first(workshop, capsys, format_):
     out = f"picks.{format_ or 'json'}"
-    how = () if format_ is None else ("--export", format_)
-    assert select(capsys, "--class-names", NAMES, *how, out=out).code == 0
+    how = () if format_ is None else ("--format", format_)
+    assert select(capsys, "--classes", NAMES, *how, out=out).code == 0
     first = listed(workshop / out)
     (workshop / "one.csv").write_text(f"id,label\n{first[1]},owl\n")
     told = run_here(capsys, "ingest", "one.csv", "--run", "loop")
@@ -84,13 +84,13 @@ def listed(path):
 
 
 @pytest.mark.parametrize("with_loop", [True, False])
-@pytest.mark.parametrize("export", [["--export", "csv"], []])
+@pytest.mark.parametrize("export", [["--format", "csv"], []])
 def test_a_sheet_that_is_filled_in_is_kept_whatever_is_to_replace_it(
     workshop, capsys, with_loop, export
 ):
-    loop = ["--run", "loop", "--class-names", NAMES] if with_loop else []
+    loop = ["--run", "loop", "--classes", NAMES] if with_loop else []
     argv = select_args(out="sheet.csv", more=loop)
-    assert run_here(capsys, *argv, "--export", "csv").code == 0
+    assert run_here(capsys, *argv, "--format", "csv").code == 0
     sheet = (workshop / "sheet.csv").read_bytes()
     assert run_here(capsys, *argv, *export).code == 0
     filled = sheet.replace(b",,,1,", b",owl,,1,")
@@ -105,10 +105,10 @@ def test_an_array_that_was_changed_is_refused(workshop, capsys, more):
     before = contents(workshop / "loop")
     rows = np.load(workshop / "pool.npy")
     np.save(workshop / "pool.npy", rows[::-1])
-    assert_one_line(select(capsys, "--export", "csv", *more), "array .*other values.*another --run")
+    assert_one_line(select(capsys, "--format", "csv", *more), "array .*other values.*another --run")
     assert contents(workshop / "loop") == before
     np.save(workshop / "pool.npy", rows)
-    assert select(capsys, "--export", "csv", *more).code == 0
+    assert select(capsys, "--format", "csv", *more).code == 0
 
 
 def test_a_loop_from_before_takes_its_array_on_record(workshop, capsys):
@@ -116,7 +116,7 @@ def test_a_loop_from_before_takes_its_array_on_record(workshop, capsys):
     with pool_of(workshop) as pool:
         known = pool.about().array
         pool.change_about(array=None)
-    assert select(capsys, "--export", "csv").code == 0
+    assert select(capsys, "--format", "csv").code == 0
     with pool_of(workshop) as pool:
         assert pool.about().array == known
     assert known["shape"] == [12, 3, 4, 4]
@@ -125,5 +125,5 @@ def test_a_loop_from_before_takes_its_array_on_record(workshop, capsys):
 def test_two_who_choose_at_once_are_told_so(workshop, capsys):
     begin(capsys)
     with LoopFolder.open(workshop / "loop").hold():
-        assert_one_line(select(capsys, "--export", "csv", "--more"), "in use.*run this one again")
-    assert select(capsys, "--export", "csv", "--more").code == 0
+        assert_one_line(select(capsys, "--format", "csv", "--more"), "in use.*run this one again")
+    assert select(capsys, "--format", "csv", "--more").code == 0

@@ -202,7 +202,7 @@ def test_a_committee_of_a_model_that_is_ready_has_members_of_their_own(own, caps
 
 
 def test_a_built_in_model_needs_weights_in_one_line(own, capsys):
-    told = run_here(capsys, *bare("--classes", "4", model="small-cnn"))
+    told = run_here(capsys, *bare("--num-classes", "4", model="small-cnn"))
     assert_one_line(told, "--model small-cnn: a built-in model needs the --weights")
     told = run_here(capsys, *bare("--model-option", "width=3", model="loaded_models:ready"))
     assert_one_line(told, "made already: it takes no --model-option")
@@ -235,8 +235,8 @@ def test_one_number_stands_for_every_channel(own, capsys):
 
 def test_the_help_tells_what_happens_by_default(capsys):
     shown = " ".join(run_here(capsys, "select", "--help").out.split())
-    assert "default: images are scaled to 0..1 only, with a warning" in shown
-    assert "may be left out if your own model has its weights" in shown
+    assert "(default: 0, with a warning)" in shown
+    assert "not needed if your model has them" in shown
     assert "package.module:Class" in shown
 
 
@@ -260,7 +260,7 @@ def test_a_pool_of_the_current_folder_is_taken(own, capsys, name):
 
 
 def test_a_loop_over_a_pool_of_ones_own_goes_on(own, capsys):
-    more = ["--run", "loop", "--class-names", "a,b,c,d", "--export", "csv"]
+    more = ["--run", "loop", "--classes", "a,b,c,d", "--format", "csv"]
     argv = select_args(pool="own_pools:scans", more=more)
     assert run_here(capsys, *argv).code == 0
     first = (own / "picks.csv").read_text()
@@ -269,9 +269,9 @@ def test_a_loop_over_a_pool_of_ones_own_goes_on(own, capsys):
     assert (own / "picks.csv").read_text() == first
     with open_pool(own / "loop") as pool:
         assert pool.about().pool == "own_pools:scans"
-    more = ["--run", "other", "--class-names", "a,b,c,d", "--export", "label-studio"]
+    more = ["--run", "other", "--classes", "a,b,c,d", "--format", "label-studio"]
     told = run_here(capsys, *select_args(pool="own_pools:scans", out="t.json", more=more))
-    assert_one_line(told, "is code: take --export csv or jsonl")
+    assert_one_line(told, "is code: take --format csv or jsonl")
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,10 @@ def test_a_mere_report_does_not_run_the_code_that_a_folder_names(parts, capsys):
 
 
 def test_its_data_is_checked_like_any_other(parts, capsys):
-    told = run_here(capsys, "data", "check", "shell_parts:few", "--option", "count=40", "--quiet")
+    told = run_here(capsys, "data", "check", "shell_parts:few", "--set", "count=40", "--quiet")
     assert told.code == 0, told.err
     assert "40" in told.out
-    told = run_here(capsys, "data", "check", "shell_parts:few", "--option", "cout=40")
+    told = run_here(capsys, "data", "check", "shell_parts:few", "--set", "cout=40")
     assert_one_line(told, "unknown option of data set 'shell_parts:few' 'cout': did you mean")
 
 

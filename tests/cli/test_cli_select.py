@@ -193,7 +193,7 @@ def test_a_table_of_picks_can_be_left_out_however_a_spreadsheet_saved_it(photos,
 
 
 def test_exported_lines_can_be_left_out_once_they_are_filled_in(photos, workshop, capsys):
-    argv = command("--quiet", "--export", "jsonl", out="picks.jsonl")
+    argv = command("--quiet", "--format", "jsonl", out="picks.jsonl")
     assert run_here(capsys, *argv).code == 0
     lines = [json.loads(line) for line in (workshop / "picks.jsonl").read_text().splitlines()]
     lines[0]["label"], lines[1]["skip"] = 2, True
@@ -286,7 +286,7 @@ def test_labels_may_be_names_where_the_classes_are_named(photos, workshop, capsy
     words = ("cat", "dog", "owl", "newt")
     wanted = learnt_from(workshop, capsys, [f"{name},{c}" for name, c in numbers.items()])
     named = ["\ufeffid,label", *(f"{name},{words[c]}" for name, c in numbers.items())]
-    names = ("--class-names", ",".join(words))
+    names = ("--classes", ",".join(words))
     assert learnt_from(workshop, capsys, named, *names).ids == wanted.ids
     # A loop knows its classes; numbers are understood beside names.
     mixed = [*named[:-1], f"{READABLE[5]},2"]
@@ -300,20 +300,20 @@ def test_labels_may_be_names_where_the_classes_are_named(photos, workshop, capsy
 @pytest.mark.parametrize(
     ("line", "more", "message"),
     [
-        ("cats/1.png,cat", (), "line 2: class 'cat' is no number: .* by --class-names cat,dog"),
+        ("cats/1.png,cat", (), "line 2: class 'cat' is no number: .* by --classes cat,dog"),
         ("cats/1.png,", (), "line 2: class '' is no number"),
         ("cats/1.png,cow", ("cat,dog,owl,newt",), "line 2: unknown class 'cow'.* known: cat, dog"),
         ("cats/1.png,4", ("cat,dog,owl,newt",), "line 2: there is no class 4; use 0 to 3"),
         ("cat/1.png,1", (), "line 2: neither 'cat/1.png,1' nor 'cat/1.png' is in the pool"),
         ("cat/1.png", (), "line 2: 'cat/1.png' is not in the pool: give paths as they are"),
         ("cats/1.png,cat", ("cat,cat",), "'cat' is there twice"),
-        ("cats/1.png,cat", ("cat,dog", "--classes", "4"), "--classes 4, but there are 2"),
+        ("cats/1.png,cat", ("cat,dog", "--num-classes", "4"), "--num-classes 4, but there are 2"),
     ],
 )
 def test_labels_that_cannot_be_read_are_told_by_their_line(
     photos, workshop, capsys, line, more, message
 ):
-    names = ("--class-names", *more) if more else ()
+    names = ("--classes", *more) if more else ()
     told = learnt_from(workshop, capsys, ["cats/0.png,1", line], *names, code=2)
     assert re.search(message, told)
 
@@ -327,7 +327,7 @@ def test_labels_that_nobody_learns_from_may_be_names(photos, workshop, capsys):
 
 
 def test_the_verdict_is_printed_and_saved_with_the_classes_names(photos, workshop, capsys):
-    told = run_here(capsys, *command("--quiet", "--class-names", "cat,dog,owl,newt"))
+    told = run_here(capsys, *command("--quiet", "--classes", "cat,dog,owl,newt"))
     assert told.code == 0, told.err
     picks = steepest.Selection.load(workshop / "picks.csv")
     assert str(picks.verdict) in told.out.splitlines()
@@ -335,14 +335,14 @@ def test_the_verdict_is_printed_and_saved_with_the_classes_names(photos, worksho
     assert beside["verdict"]["sentence"] == str(picks.verdict)
     assert {c.name for c in picks.verdict.spread} <= {"cat", "dog", "owl", "newt"}
     assert sum(c.picks for c in picks.verdict.spread) == K
-    told = run_here(capsys, *command("--quiet", "--class-names", "cat,dog"))
+    told = run_here(capsys, *command("--quiet", "--classes", "cat,dog"))
     assert (told.code, "2 class names for a model with 4 outputs" in told.err) == (2, True)
     told = run_here(capsys, *command("--quiet", "--strategy", "random"))
     assert "predicted as" not in told.out
 
 
 def test_a_verdict_on_scores_of_shards_names_the_classes(photos, workshop, capsys):
-    names = ("--quiet", "--class-names", "cat,dog,owl,newt")
+    names = ("--quiet", "--classes", "cat,dog,owl,newt")
     assert run_here(capsys, *command(*names, *GRADIENTS)).code == 0
     whole = steepest.Selection.load(workshop / "picks.csv")
     argv = ("--quiet", "--shard", "1/1")
@@ -382,14 +382,14 @@ def test_further_weights_make_a_committee(workshop, capsys):
 
 @pytest.mark.filterwarnings("ignore::steepest.errors.SteepestWarning")
 def test_the_task_decides_how_logits_are_read(photos, workshop, capsys):
-    argv = ["--strategy", "margin", "--classes", "4", "--task", "multi-label"]
+    argv = ["--strategy", "margin", "--num-classes", "4", "--task", "multi-label"]
     assert run_here(capsys, *command(*argv, out="tags.csv")).code == 0
     pool = ImageFolder(photos)
     picks = steepest.select(small_model(), pool, K, "margin", task=MultiLabel(4), progress=False)
     assert [row["id"] for row in rows_of(workshop / "tags.csv")] == list(picks.ids)
     assert run_here(capsys, *command("--strategy", "margin", "--task", "multi-label")).code == 0
     assert [row["id"] for row in rows_of(workshop / "picks.csv")] == list(picks.ids)
-    told = run_here(capsys, *command("--task", "multilabel", "--classes", "4"))
+    told = run_here(capsys, *command("--task", "multilabel", "--num-classes", "4"))
     assert (told.code, "did you mean 'multi-label'" in told.err) == (2, True)
     told = run_here(capsys, *command("--model-option", "width=3"))
     assert (told.code, "unknown option of model" in told.err) == (2, True)

@@ -82,7 +82,7 @@ def test_the_page_needs_nothing_from_outside(photos, capsys):
 
 def test_sheets_to_fill_in_are_labels_once_they_are(photos, capsys):
     folder = photos.parent
-    more = ("--export", "csv", "--out", "todo.csv", "--sheet", "look.html", "--quiet")
+    more = ("--format", "csv", "--out", "todo.csv", "--sheet", "look.html", "--quiet")
     assert run_here(capsys, "select", "photos", "-k", "6", *more).code == 0
     assert (folder / "look.html").exists()
     rows = rows_of(folder / "todo.csv")

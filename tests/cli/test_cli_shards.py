@@ -32,7 +32,7 @@ def test_parts_are_chosen_from_as_the_whole_is(workshop, capsys):
 
 
 def test_parts_serve_a_labelling_loop(workshop, capsys):
-    loop = ["--run", "loop", "--class-names", NAMES]
+    loop = ["--run", "loop", "--classes", NAMES]
     assert run(capsys, *loop, out="first.csv").code == 0
     asked = pool_of(workshop).taken()
     parts = [f"{n}.npz" for n in (1, 2)]
@@ -70,7 +70,7 @@ def test_what_does_not_go_together_is_said_at_once(workshop, capsys):
         (["--shard", "1/2"], "picks.csv", "picks.csv: scores are saved as .npz"),
         (["--shard", "3/2"], "part.npz", "such as 1/4"),
         (["--shard", "1/2", "--scores", "a.npz"], "part.npz", "leave out one"),
-        (["--shard", "1/2", "--export", "csv"], "part.npz", "give it with --scores"),
+        (["--shard", "1/2", "--format", "csv"], "part.npz", "give it with --scores"),
         (["--shard", "1/9"], "part.npz", "make no more than 3"),
         (["--shard", "1/2", "--strategy", "core-set"], "part.npz", "core-set looks at more"),
     ):

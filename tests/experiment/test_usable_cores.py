@@ -13,7 +13,7 @@ from PIL import Image
 from small import config
 
 import steepest
-from steepest.cli import bench_training
+from steepest.cli.bench import training as bench_training
 from steepest.core import devices
 from steepest.core.devices import usable_cores
 from steepest.data import image_files

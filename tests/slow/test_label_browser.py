@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="Chromium is not installed"),
 ]
-OPTIONS = ("--classes", ",".join(SHAPES), "--batch-size", "12", "--epochs", "3")
+OPTIONS = ("--classes", ",".join(SHAPES), "--retrain-every", "12", "--epochs", "3")
 
 
 @contextmanager
@@ -212,7 +212,7 @@ def take_pictures(folder: Path) -> None:
     """Label drawn shapes for a while, with a few mistakes, and show the pages."""
     with tempfile.TemporaryDirectory() as scratch:
         photos = draw_shapes(Path(scratch) / "shapes", 400, 240)
-        options = ("--classes", ",".join(SHAPES), "--batch-size", "30", "--epochs", "40")
+        options = ("--classes", ",".join(SHAPES), "--retrain-every", "30", "--epochs", "40")
         with LabelServer(photos, *options) as server, browser() as chromium:
             _work_a_while(server.person("ann"))
             page = enter(chromium, server, "bo")

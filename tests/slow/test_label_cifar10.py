@@ -49,7 +49,7 @@ def label_on_the_page(photos, data):
     truth = data.train_labels.unseal("a scripted annotator").tolist()
     options = [
         *("--classes", ",".join(data.classes), "--strategy", "margin", "--device", "cpu"),
-        *("--batch-size", str(BATCH), "--epochs", str(EPOCHS), "--validation-share", "0.1"),
+        *("--retrain-every", str(BATCH), "--epochs", str(EPOCHS), "--validation-share", "0.1"),
         *("--set", f"mean={list(MEAN)}", "--set", f"std={list(STD)}"),
     ]
     with LabelServer(photos, *options) as server:

@@ -154,7 +154,7 @@ def select(place, server, run, *more, model="whole"):
     steepest(
         place, server, "select", "--quiet", "--model", f"user_models:{model}", "--pool", "photos",
         "--weights", f"{model}.safetensors", "-k", "4", "--strategy", "margin", "--run", run,
-        "--class-names", ",".join(NAMES), *more,
+        "--classes", ",".join(NAMES), *more,
     )  # fmt: skip
     folder = LoopFolder.open(place / run)
     return folder, list(folder.rounds(folder.read_pool())[-1].picks.ids)
@@ -328,7 +328,7 @@ def test_masks_come_back_as_label_maps(api, server, place):
 
 def test_files_travel_by_hand(api, server, place):
     folder, picks = select(
-        place, server, "byhand", "--export", "label-studio", "--out", "tasks.json"
+        place, server, "byhand", "--format", "label-studio", "--out", "tasks.json"
     )
     config = (folder.path / "label-studio.xml").read_text()
     number = api.post("/api/projects/", {"title": "by hand", "label_config": config})["id"]

@@ -59,7 +59,7 @@ class Settings:
         Raises:
             InputError: Says the remedy.
         """
-        for name, value in (("batch", self.batch), ("threads", self.threads)):
+        for name, value in (("batch-size", self.batch), ("threads", self.threads)):
             if value is not None and value < 1:
                 raise InputError(f"--{name} {value}: at least 1 is needed")
         if self.rounds < 1:

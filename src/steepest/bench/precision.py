@@ -86,11 +86,14 @@ class Settings:
         Raises:
             InputError: Says the remedy.
         """
-        least = {"epochs": 1, "labels": 1, "pool": 2}
-        for name, smallest in least.items():
-            value = getattr(self, name)
+        least = (
+            ("--epochs", self.epochs, 1),
+            ("--train-size", self.labels, 1),
+            ("--pool-size", self.pool, 2),
+        )
+        for name, value, smallest in least:
             if value is not None and value < smallest:
-                raise InputError(f"--{name} {value}: at least {smallest} is needed")
+                raise InputError(f"{name} {value}: at least {smallest} is needed")
         if not 0 < self.top <= 1:
             raise InputError(f"--top {self.top}: give a share of the pool, above 0 and up to 1")
 
@@ -399,7 +402,7 @@ def train_and_draw(
     ids, labels = data.ids, config.loop.initial
     if labels >= len(ids):
         raise InputError(
-            f"--labels {labels}: {data.name} has {len(ids)} samples; leave some for the pool"
+            f"--train-size {labels}: {data.name} has {len(ids)} samples; leave some for the pool"
         )
     labelled = [int(i) for i in initial_ids(ids, labels, config.seed)]
     model = fresh_model(config.model, data, config.seed)

@@ -95,15 +95,19 @@ class Settings:
         Raises:
             InputError: Says the remedy.
         """
-        for name, value in {"k": self.k, "threads": self.threads, "classes": self.classes}.items():
+        for name, value in {
+            "-k": self.k,
+            "--threads": self.threads,
+            "--num-classes": self.classes,
+        }.items():
             if value < 1:
-                raise InputError(f"--{name}: at least 1 is needed")
+                raise InputError(f"{name}: at least 1 is needed")
         if not self.pools or min(self.pools) < self.k:
-            raise InputError(f"--pools: every pool must hold at least k = {self.k} samples")
+            raise InputError(f"--pool-sizes: every pool must hold at least k = {self.k} samples")
         side = int((self.features // CHANNELS) ** 0.5)
         if self.features != CHANNELS * side * side or side < 2:
             raise InputError(
-                f"--features: 8 · a square is needed, such as 512; not {self.features}"
+                f"--feature-size: 8 · a square is needed, such as 512; not {self.features}"
             )
 
 

@@ -83,16 +83,16 @@ class Settings:
         Raises:
             InputError: Says the remedy.
         """
-        least = {"batch": self.load.batch - 1, "threads": self.threads, "rounds": self.rounds}
+        least = {"batch-size": self.load.batch - 1, "threads": self.threads, "rounds": self.rounds}
         for name, value in least.items():
             if value < 1:
-                raise InputError(f"--{name}: at least {2 if name == 'batch' else 1} is needed")
+                raise InputError(f"--{name}: at least {2 if name == 'batch-size' else 1} is needed")
         if self.seconds <= 0 or (self.steps is not None and self.steps < 1):
             raise InputError("--seconds and --steps must be above 0")
         if any(number < 1 for number in self.runs):
-            raise InputError("--runs: give numbers from 1 on, separated by commas")
+            raise InputError("--parallel: give numbers from 1 on, separated by commas")
         if self.load.workers < 0:
-            raise InputError("--workers: at least 0 is needed")
+            raise InputError("--loader-workers: at least 0 is needed")
         if self.load.precision == "bf16" and self.device.type == "cpu":
             raise InputError("training in bf16 is for GPUs: use --precision fp32 on a CPU")
 

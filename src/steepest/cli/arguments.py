@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from steepest.errors import InputError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from steepest.experiment.config import Config
 
 
-def add_flags(parser: argparse.ArgumentParser, options: type[Any], names: Iterable[str]) -> None:
+def add_flags(parser: argparse._ActionsContainer, options: type[Any], names: Iterable[str]) -> None:
     """Add a flag for each of some fields of a dataclass, with the field's default and help."""
     hints = get_type_hints(options)
     fields = {field.name: field for field in dataclasses.fields(options)}
@@ -47,6 +48,49 @@ def _type_of(hint: Any) -> Callable[[str], Any]:  # noqa: ANN401
     return number
 
 
+def add_former(parser: argparse._ActionsContainer, name: str, action: argparse.Action) -> None:
+    """Keep a flag's former name, which the help no longer shows; its use prints the present one."""
+    parser.add_argument(name, action=_Former, present=action)
+
+
+class _Former(argparse.Action):
+    """Prints the present name of a flag, and passes its values on."""
+
+    def __init__(
+        self,
+        option_strings: Sequence[str],
+        dest: str,  # noqa: ARG002 - that of the present name
+        present: argparse.Action,
+    ) -> None:
+        super().__init__(
+            option_strings,
+            present.dest,
+            nargs=present.nargs,
+            default=argparse.SUPPRESS,
+            type=cast("Callable[[str], Any] | None", present.type),
+            choices=present.choices,
+            help=argparse.SUPPRESS,
+            metavar=present.metavar,
+        )
+        self.present = present
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401 - as argparse has it
+        option_string: str | None = None,
+    ) -> None:
+        """Print the present name, and act as it would."""
+        warn_of_former(str(option_string), self.present.option_strings[0])
+        self.present(parser, namespace, values, option_string)
+
+
+def warn_of_former(former: str, present: str) -> None:
+    """Print that a flag has another name now."""
+    print(f"steepest: warning: {former} is deprecated: it is {present} now", file=sys.stderr)
+
+
 def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Add the configuration and the settings that replace parts of it."""
     from steepest.experiment.config import presets
@@ -71,14 +115,14 @@ def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> Non
         dest="variant",
         action="store_const",
         const="fast",
-        help="the configuration's quick recipe, for a first look",
+        help="use the configuration's quick recipe, for a first look",
     )
     variant.add_argument(
         "--smoke",
         dest="variant",
         action="store_const",
         const="smoke",
-        help="the configuration's smallest size: does the whole path run?",
+        help="use the configuration's smallest size, to check that everything runs",
     )
 
 
@@ -90,71 +134,71 @@ def config_of(arguments: argparse.Namespace) -> Config:
 
 
 def add_out(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """Add the folder that results go to."""
+    """Add the folder for results."""
     parser.add_argument(
         "--out",
         type=Path,
         required=default is None,
         default=None if default is None else Path(default),
         metavar="DIR",
-        help="the folder for results; the same folder resumes"
+        help="folder for results; the same folder resumes"
         + ("" if default is None else " (default: %(default)s)"),
     )
 
 
 def add_metric(parser: argparse.ArgumentParser) -> None:
-    """Add what strategies are compared by."""
+    """Add the metric that strategies are compared by."""
     parser.add_argument(
         "--metric",
         metavar="NAME",
-        help="what is compared, such as balanced_accuracy; by default the task's headline",
+        help="metric to compare, such as balanced_accuracy (default: that of the task)",
     )
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add how many runs are made at a time."""
+    """Add the number of runs at a time."""
     parser.add_argument(
         "--jobs",
         type=int,
         metavar="N",
-        help="runs side by side; default: one per core, on a GPU one",
+        help="runs at a time (default: one per core; one on a GPU)",
     )
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add where the work is done."""
+def add_engine(parser: argparse._ActionsContainer) -> None:
+    """Add the engine: this process or Ray."""
     parser.add_argument(
         "--engine",
         choices=("here", "ray"),
         default="here",
-        help="where the work is done: here, or ray for processes on this machine or a Ray cluster, "
-        "with the same result (default: %(default)s)",
+        help="run here, or in processes on this machine or a Ray cluster, with the same result "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
-        help="of the Ray cluster (default: RAY_ADDRESS if that is set, or else this machine alone)",
+        help="address of the Ray cluster (default: RAY_ADDRESS, or else this machine alone)",
     )
 
 
 def add_member_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add how many members of a committee are trained at a time."""
+    """Add the number of committee members trained at a time."""
     parser.add_argument(
         "--member-jobs",
         type=int,
         metavar="N",
-        help="members of a committee (qbc) that a run trains side by side; the results are the "
-        "same; default: as many as a GPU has room for, one on a CPU or beside other runs",
+        help="members of a committee (qbc) that a run trains at a time, with the same results "
+        "(default: as many as fit on a GPU; one on a CPU or beside other runs)",
     )
 
 
 def add_minutes(parser: argparse.ArgumentParser) -> None:
-    """Add the time after which to stop at a cycle boundary."""
+    """Add the time limit."""
     parser.add_argument(
         "--minutes",
         type=float,
         metavar="M",
-        help="begin no cycle that would end later than this; the same command goes on from there",
+        help="start no cycle that would end later than this; the same command resumes",
     )
 
 
@@ -202,13 +246,13 @@ def names_of(text: str, option: str) -> tuple[str, ...]:
     return names
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
-    """Add where to compute."""
+def add_device(parser: argparse._ActionsContainer, default: str | None = "auto") -> None:
+    """Add the device; without a default it is left to a project's settings."""
     parser.add_argument(
         "--device",
-        default="auto",
+        default=default,
         metavar="NAME",
-        help="where to compute: cpu, cuda, cuda:1 … (default: auto, a GPU if there is one)",
+        help="device: cpu, cuda, cuda:1 … (default: auto, a GPU if there is one)",
     )
 
 
@@ -220,11 +264,11 @@ def add_seed(parser: argparse.ArgumentParser, default: int | None = 0) -> None:
         type=int,
         default=default,
         metavar="N",
-        help=f"decides every draw (default: {told})",
+        help=f"random seed (default: {told})",
     )
 
 
-def add_quiet(parser: argparse.ArgumentParser) -> None:
+def add_quiet(parser: argparse._ActionsContainer) -> None:
     """Add the switch that silences progress."""
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
@@ -250,6 +294,6 @@ def add_track(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--track",
         choices=("mlflow", "wandb", "tensorboard"),
-        help="send metrics there after each cycle; mlflow goes to MLFLOW_TRACKING_URI, tensorboard "
-        "to a folder beside the results",
+        help="tracker to send metrics to after each cycle: mlflow at MLFLOW_TRACKING_URI, wandb, "
+        "or tensorboard in a folder beside the results",
     )

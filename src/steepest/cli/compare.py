@@ -25,9 +25,9 @@ from steepest.cli.arguments import (
     names_of,
     seeds_of,
 )
-from steepest.cli.one_line import on_one_line
 from steepest.cli.outcome import show_outcome
 from steepest.cli.plan import show_groups, show_runs
+from steepest.cli.terminal import on_one_line
 from steepest.core.progress import show_progress
 from steepest.errors import FailedRunsError, InputError, UnknownNameError
 from steepest.experiment.compare import run_missing
@@ -35,6 +35,12 @@ from steepest.experiment.comparison_runs import Comparing
 from steepest.experiment.outcomes import check_metric
 from steepest.experiment.study_plan import Plan, read_plan
 from steepest.selecting import OnRay
+
+EXAMPLES = (
+    "steepest compare digits --strategies margin,entropy-gradnorm --seeds 5 --out digits",
+    "steepest compare mine.toml --strategies margin,myways:Gini --seeds 3,4 --out mine",
+    "steepest compare --plan plan.toml --list --out study",
+)
 
 _SEEDS = "5"
 
@@ -44,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser, required=False)
     parser.add_argument(
         "--strategies",
-        metavar="A,B,C",
+        metavar="A,B",
         help="names, or LABEL=NAME(OPTION=VALUE,...), separated by commas; random is added. With "
         "--plan: only these of its strategies",
     )
@@ -69,13 +75,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--groups",
-        metavar="A,B,C",
+        metavar="A,B",
         help="only these groups of the plan",
     )
     parser.add_argument(
         "--missing",
         action="store_true",
-        help="leave complete runs alone, as is always done",
+        help=argparse.SUPPRESS,  # complete runs are always left alone
     )
     parser.add_argument(
         "--list",

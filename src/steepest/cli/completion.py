@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from steepest.cli.parser import Parser
 from steepest.strategies.base import STRATEGIES
 
+EXAMPLES = ("steepest completion bash",)
+
 _BASH = """\
 _steepest() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" words=""

@@ -15,6 +15,8 @@ from steepest.cli.outcome import show_outcome
 from steepest.core.progress import show_progress
 from steepest.experiment import compare, load_config
 
+EXAMPLES = ("steepest demo",)
+
 STRATEGIES = ("steepest", "random")
 SEEDS = tuple(range(10))
 _SEEDS_FROM_PIXELS = tuple(range(3))

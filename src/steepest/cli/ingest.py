@@ -10,6 +10,8 @@ from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, SERVER, LoopFolder
 from steepest.labelling.exchange.ingest import FORMATS, Ingested, ingest
 
+EXAMPLES = ("steepest ingest to-label.csv --run loop",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""

@@ -14,13 +14,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steepest.cli.arguments import pairs
-from steepest.cli.one_line import on_one_line
+from steepest.cli.arguments import add_device, add_former, pairs
+from steepest.cli.terminal import on_one_line
 from steepest.core.wording import counted
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
     from steepest.labelling.project import Project, Settings
+
+EXAMPLES = (
+    "steepest label photos/ --classes cat,dog",
+    "steepest label photos/ --classes @classes.txt --host 192.168.1.20",
+)
 
 _LOOPBACK = "127.0.0.1"
 _UNSET = "none"
@@ -35,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classes",
         default="",
-        metavar="A,B,…",
-        help="what to choose from, or @FILE with one per line; more may be added later",
+        metavar="A,B",
+        help="names of the classes, or @FILE with one per line; more may be added later",
     )
     parser.add_argument(
         "--labels",
@@ -85,12 +90,14 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--weights", metavar="FILE", help="a file of weights to begin from")
     group.add_argument("--strategy", metavar="NAME", help="what chooses (default: steepest)")
-    group.add_argument(
-        "--batch-size",
+    every = group.add_argument(
+        "--retrain-every",
+        dest="batch_size",
         type=int,
         metavar="N",
         help="answers between two trainings (default: 5 and more for a probe, 20 for a net)",
     )
+    add_former(group, "--batch-size", every)
     group.add_argument(
         "--image-size", type=int, metavar="PIXELS", help="the side that models see images in"
     )
@@ -101,14 +108,14 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="share of images that models are only tested on (default: 0.2)",
     )
-    group.add_argument("--seed", type=int, metavar="N", help="decides every draw (default: 0)")
-    group.add_argument("--device", metavar="NAME", help="where to compute (default: auto)")
+    group.add_argument("--seed", type=int, metavar="N", help="random seed (default: 0)")
+    add_device(group, default=None)
     group.add_argument(
         "--set",
         dest="settings",
         action="append",
         default=[],
-        metavar="NAME=VALUE",
+        metavar="KEY=VALUE",
         help="any other setting of the project, such as lease_seconds=300, or weights=none to take "
         "one back; may be repeated",
     )

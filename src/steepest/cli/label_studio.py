@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from steepest.cli.ingest import add_loop_folder, add_map_files, add_reading, say, write_map_files
-from steepest.cli.one_line import on_one_line
+from steepest.cli.terminal import on_one_line
 from steepest.core.http_requests import Patience
 from steepest.core.wording import counted
 from steepest.errors import InputError
@@ -27,6 +27,8 @@ from steepest.labelling.label_studio.project import (
 from steepest.labelling.label_studio.pull import Reading, pull
 from steepest.labelling.label_studio.push import IMAGES, Pictures, push
 from steepest.labelling.label_studio.watch import watch
+
+EXAMPLES = ("steepest label-studio push --run loop",)
 
 PATIENCE = Patience()
 

@@ -14,10 +14,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TextIO
 
-from steepest.cli.examples import show_examples
-from steepest.cli.interrupts import INTERRUPTED, ending_at_once
-from steepest.cli.one_line import on_one_line
 from steepest.cli.parser import Parser
+from steepest.cli.terminal import INTERRUPTED, ending_at_once, on_one_line
 from steepest.errors import InputError, SteepestError
 from steepest.version import __version__
 
@@ -148,7 +146,7 @@ def make_parser(chosen: str | None = None) -> tuple[Parser, dict[str, Parser]]:
             command = import_module(f"steepest.cli.{name.replace('-', '_')}")
             sub.description = command.__doc__
             command.add_arguments(sub)
-            show_examples(sub, name)
+            sub.show_examples(command.EXAMPLES)
             sub.set_defaults(execute=command.execute)
     return parser, parsers
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+_EXAMPLES = "examples:"
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,9 +44,14 @@ class Parser(argparse.ArgumentParser):
         text.highlight_regex(r"(?<![\w/.-])--?[a-zA-Z][\w-]*", "cyan")
         Console(file=cast("IO[str]", stream), highlight=False).print(text, soft_wrap=True)
 
+    def show_examples(self, examples: Sequence[str]) -> None:
+        """End the help with commands to copy: their lines are not broken."""
+        self.epilog = "\n  ".join([_EXAMPLES, *examples])
+        self.formatter_class = _KeepingExamples
+
     def completions(self) -> list[argparse.Action]:
-        """Return all arguments, for scripts that complete them."""
-        return self._actions
+        """Return all arguments but the hidden ones, for scripts that complete them."""
+        return [action for action in self._actions if action.help != argparse.SUPPRESS]
 
     def _usage(self) -> str:
         options = [a for a in self._actions if a.option_strings]
@@ -51,6 +59,15 @@ class Parser(argparse.ArgumentParser):
         words += [_written(a) for a in options if a.required]
         words += [_written(a) for a in self._actions if not a.option_strings]
         return " ".join(words).replace("%", "%%")
+
+
+class _KeepingExamples(argparse.HelpFormatter):
+    """Breaks lines everywhere but in the examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith(_EXAMPLES):
+            return text
+        return super()._fill_text(text, width, indent)
 
 
 def _written(action: argparse.Action) -> str:

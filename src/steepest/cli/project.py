@@ -12,6 +12,11 @@ from pathlib import Path
 
 from steepest.core.wording import counted
 
+EXAMPLES = (
+    "steepest project export photos/.steepest team.jsonl",
+    "steepest project import team.jsonl elsewhere/",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions, one sub-command each."""

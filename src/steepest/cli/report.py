@@ -7,6 +7,8 @@ from pathlib import Path
 
 from steepest.cli.arguments import add_metric
 
+EXAMPLES = ("steepest report comparisons/digits",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""

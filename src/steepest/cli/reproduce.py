@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from steepest.paper.run_making import Wanted
     from steepest.paper.workspace import Workspace
 
+EXAMPLES = ("steepest reproduce all --smoke --out reproduced",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""

@@ -27,6 +27,11 @@ from steepest.tasks import TASKS
 if TYPE_CHECKING:
     from steepest.experiment.tracking import Tracking
 
+EXAMPLES = (
+    "steepest run digits --out runs/digits",
+    "steepest run cifar10 --fast --set strategy.name=margin --out runs/cifar10",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""

@@ -14,6 +14,11 @@ from steepest.core.tables import to_table
 from steepest.experiment.report.tables import text_table
 from steepest.strategies.base import STRATEGIES, Needs, Scorer, Strategy, create
 
+EXAMPLES = (
+    "steepest strategies",
+    "steepest strategies badge",
+)
+
 _WIDTH = 100
 _SECTION = re.compile(r"^(?:Attributes|Args):\n", flags=re.MULTILINE)
 _ENTRY = re.compile(r"^ {4}(\w+): (.*(?:\n {5,}\S.*)*)", flags=re.MULTILINE)

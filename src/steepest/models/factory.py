@@ -92,7 +92,7 @@ def _missing(error: Exception) -> str:
     if not isinstance(error, TypeError) or "missing" not in str(error):
         return ""
     return (
-        ": give --classes, and others by --model-option NAME=VALUE, by --set "
+        ": give --num-classes, and others by --model-option NAME=VALUE, by --set "
         "model.options.NAME=VALUE, or options= in Python"
     )
 

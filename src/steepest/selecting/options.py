@@ -53,7 +53,7 @@ class SelectionOptions:
     subset: int | None = field(
         default=None, metadata=_help("score a random subset of this size only", "N")
     )
-    seed: int = field(default=0, metadata=_help("decides every draw", "N"))
+    seed: int = field(default=0, metadata=_help("random seed", "N"))
     task: Task | str | None = field(
         default=None,
         metadata=_help(

@@ -73,7 +73,7 @@ def select(
         labels: Without a model, the class of each labelled sample by id, by name or number, or
             the path of a file with them.
         subset: Score a random subset of this size only (the paper takes 10 · k).
-        seed: Decides every draw; draws are keyed by sample id.
+        seed: Random seed; draws are keyed by sample id.
         task: What the model was trained for: classification (default), segmentation or
             multi-label, by name or as a task. It says what logits mean, and whose losses are used:
             of the prediction alone by ``entropy-gradnorm`` and ``expected-gradnorm``, with a label

@@ -19,7 +19,7 @@ from label_server import PATIENCE_SECONDS, LabelServer, samples_in
 from steepest.labelling.project import Project
 
 CLASSES = ("--classes", ",".join(SHAPES))
-LONG = ("--epochs", "100000", "--batch-size", "6", "--validation-share", "0.1")
+LONG = ("--epochs", "100000", "--retrain-every", "6", "--validation-share", "0.1")
 
 
 def answers_of(photos):
@@ -78,7 +78,7 @@ def half_a_request(server):
 
 def test_eight_people_at_once_lose_nothing_and_get_nothing_twice(tmp_path):
     photos = draw_shapes(tmp_path / "photos", 120)
-    with LabelServer(photos, *CLASSES, "--batch-size", "1000") as server:
+    with LabelServer(photos, *CLASSES, "--retrain-every", "1000") as server:
         people = [server.person(f"person {n}") for n in range(8)]
         taken = [[] for _ in people]
         threads = [
@@ -101,7 +101,7 @@ def test_eight_people_at_once_lose_nothing_and_get_nothing_twice(tmp_path):
 
 def test_a_kill_in_the_middle_of_labelling_loses_nothing_acknowledged(tmp_path):
     photos = draw_shapes(tmp_path / "photos", 300)
-    with LabelServer(photos, *CLASSES, "--batch-size", "1000") as server:
+    with LabelServer(photos, *CLASSES, "--retrain-every", "1000") as server:
         taken = [[] for _ in range(3)]
 
         def label(number):

@@ -111,7 +111,7 @@ def export_text(kind: str, made: Sequence[Numbered], folder: LoopFolder | None) 
     if kind == "jsonl":
         return lines(put_together(made))
     if folder is None:
-        raise InputError("--export label-studio needs --run, which knows the classes")
+        raise InputError("--format label-studio needs --run, which knows the classes")
     from steepest.labelling.label_studio.pictures import Gallery
     from steepest.labelling.label_studio.tasks import make_task, picks_of
 

@@ -1,4 +1,4 @@
-"""What `steepest select` does with the folder of a labelling loop."""
+"""Chooses a round of a labelling loop and writes it to the loop's folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from steepest.cli.select_pool import is_own
+from steepest.cli.select.pool import is_own
 from steepest.core.files import write_atomically
 from steepest.core.wording import counted
 from steepest.errors import InputError
@@ -33,26 +33,20 @@ Choose = Callable[[Pool, int], Selection]
 """Chooses so many samples, given the pool of a loop."""
 
 
-def add_loop_arguments(parser: argparse.ArgumentParser) -> None:
+def add_loop_arguments(parser: argparse._ActionsContainer) -> None:
     """Add the arguments of a labelling loop."""
     parser.add_argument(
         "--run",
         type=Path,
         metavar="DIR",
-        help="the folder of a labelling loop, made if it is not there: what was labelled or "
-        "skipped is left out, what was asked for and still waits is written again first, and the "
-        "rest up to K is chosen; -k 0 writes what waits alone",
-    )
-    parser.add_argument(
-        "--class-names",
-        metavar="NAMES",
-        help="the classes of a loop, of --labelled or of what is said of the picks, in the model's "
-        "order: cat,dog or @FILE with one per line",
+        help="folder of the labelling loop, made if it does not exist: labelled and skipped "
+        "samples are left out; those that still wait for a label are written first and count "
+        "towards K, so that -k 0 writes them alone",
     )
     parser.add_argument(
         "--more",
         action="store_true",
-        help="with --run: choose K new samples, whatever waits, and write those alone",
+        help="choose K new samples however many wait, and write those alone",
     )
 
 
@@ -68,14 +62,14 @@ def loop_settings(arguments: argparse.Namespace) -> Settings | None:
         if arguments.more:
             raise InputError("--more is for a labelling loop; add --run")
         if arguments.export == "label-studio":
-            raise InputError("--export label-studio needs --run, which knows the classes")
+            raise InputError("--format label-studio needs --run, which knows the classes")
         if arguments.out is not None:
             check_empty(arguments.export, arguments.out)
         return None
     if arguments.export == "label-studio" and is_own(arguments.pool):
         raise InputError(
-            f"--export label-studio shows images of a folder or an array, and --pool "
-            f"{arguments.pool} is code: take --export csv or jsonl"
+            f"--format label-studio shows images of a folder or an array, and --pool "
+            f"{arguments.pool} is code: take --format csv or jsonl"
         )
     known = read_settings(arguments.run)
     names = _names(arguments, known)
@@ -202,7 +196,9 @@ def _show(arguments: argparse.Namespace, taken: Taken, folder: LoopFolder) -> Se
 def _count_classes(arguments: argparse.Namespace, names: tuple[str, ...]) -> None:
     """Put the number of classes into the arguments."""
     if arguments.classes not in (None, len(names)):
-        raise InputError(f"--classes {arguments.classes}, but there are {len(names)} class names")
+        raise InputError(
+            f"--num-classes {arguments.classes}, but there are {len(names)} class names"
+        )
     arguments.classes = len(names)
 
 
@@ -212,7 +208,7 @@ def _names(arguments: argparse.Namespace, known: Settings | None) -> tuple[str, 
     if known is not None:
         return known.classes
     if arguments.classes is None:
-        raise InputError("--run needs the classes: --class-names cat,dog, or --classes 10")
+        raise InputError("--run needs the classes: --classes cat,dog, or --num-classes 10")
     return tuple(map(str, range(arguments.classes)))
 
 

@@ -13,8 +13,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_seed, names_of
-from steepest.cli.bench_run import add_numbers, add_threads, given, read_numbers, run_bench
+from steepest.cli.arguments import add_device, add_former, add_seed, names_of
+from steepest.cli.bench.measure import add_numbers, add_threads, given, read_numbers, run_bench
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ _LABELLED, _SMOKE_LABELLED = 5000, 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("--strategies", metavar="A,B", help="(default: all)")
-    parser.add_argument("--pools", metavar="A,B", help=f"sizes (default: {_POOLS})")
-    parser.add_argument("--k", type=int, metavar="N", help=f"chosen samples (default: {_K})")
+    parser.add_argument("--strategies", metavar="A,B", help="strategies (default: all)")
+    number = {"type": int, "metavar": "N"}
+    for name, former, how, text in (
+        ("--pool-sizes", "--pools", {"metavar": "A,B"}, f"sizes of the pools (default: {_POOLS})"),
+        ("-k", "--k", {"type": int, "metavar": "K"}, f"samples to choose (default: {_K})"),
+        ("--train-size", "--labelled", number, f"samples with a label (default: {_LABELLED})"),
+        ("--feature-size", "--features", {**number, "default": 512}, "features (default: 512)"),
+        ("--num-classes", "--classes", {**number, "default": 10}, "classes (default: 10)"),
+    ):
+        add_former(parser, former, parser.add_argument(name, help=text, **how))
     parser.add_argument(
-        "--labelled", type=int, metavar="N", help=f"samples with a label (default: {_LABELLED})"
-    )
-    parser.add_argument(
-        "--features", type=int, default=512, metavar="D", help="of a sample (default: 512)"
-    )
-    parser.add_argument("--classes", type=int, default=10, metavar="C", help="(default: 10)")
-    parser.add_argument(
-        "--limit", type=float, default=300.0, metavar="S", help="seconds of a trial (default: 300)"
+        "--limit", type=float, default=300.0, metavar="S", help="seconds per trial (default: 300)"
     )
     add_device(parser)
     add_threads(parser)
@@ -72,14 +72,15 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     chosen = () if text is None else names_of(text, "--strategies")
     for name in chosen:
         STRATEGIES.get(name)
+    pools = arguments.pool_sizes or (_SMOKE_POOLS if smoke else _POOLS)
     return Settings(
         strategies=chosen,
-        pools=read_numbers(arguments.pools or (_SMOKE_POOLS if smoke else _POOLS), "--pools"),
+        pools=read_numbers(pools, "--pool-sizes"),
         device=choose_device("cpu" if smoke else arguments.device),
         threads=given(arguments.threads, 1 if smoke else torch.get_num_threads()),
-        features=arguments.features,
-        classes=arguments.classes,
-        labelled=given(arguments.labelled, _SMOKE_LABELLED if smoke else _LABELLED),
+        features=arguments.feature_size,
+        classes=arguments.num_classes,
+        labelled=given(arguments.train_size, _SMOKE_LABELLED if smoke else _LABELLED),
         k=given(arguments.k, _SMOKE_K if smoke else _K),
         limit_seconds=arguments.limit,
         seed=arguments.seed,

@@ -1,44 +1,67 @@
-"""The model that chooses, and what it was trained for, as given on the command line."""
+"""Builds the model and the task that the command line names."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
-from steepest.cli.arguments import add_flags, pairs
+from steepest.cli.arguments import add_flags, pairs, warn_of_former
 from steepest.errors import InputError, UnknownNameError
 from steepest.selecting.options import SelectionOptions
 from steepest.tasks import Task
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+def add_model_arguments(parser: argparse._ActionsContainer) -> None:
     """Add the arguments of the model and its task."""
     parser.add_argument(
         "--model",
         metavar="NAME",
-        help="package.module:factory (a function that returns your model, or the model itself), or "
-        "a built-in model; without one, features of a pretrained net are used",
+        help="package.module:name of your model or of a function that returns it, or a built-in "
+        "model (default: features of a pretrained net)",
     )
     parser.add_argument(
-        "--classes", type=int, metavar="C", help="number of classes, if the factory takes it"
+        "--num-classes",
+        dest="classes",
+        type=int,
+        metavar="N",
+        help="number of classes, if the factory takes it",
     )
     parser.add_argument(
         "--model-option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option that the model was built with, such as stem=s1; may be repeated",
+        help="option that the model was built with, such as stem=s1; may be repeated",
     )
     add_flags(parser, SelectionOptions, ["task"])
     parser.add_argument(
         "--weights",
         type=Path,
         metavar="FILE",
-        help=".safetensors, .pt, .pth, .pth.tar or .ckpt; may be left out if your own model "
-        "has its weights",
+        help="trained weights: .safetensors, .pt, .pth, .pth.tar or .ckpt; not needed if your "
+        "model has them",
     )
+
+
+class ClassNames(argparse.Action):
+    """Stores names of classes; a bare number is the former ``--classes 10``."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401 - as argparse has it
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Store the names, or the number of classes."""
+        if values.isdecimal():
+            warn_of_former(f"--classes {values}", f"--num-classes {values}")
+            namespace.classes = int(values)
+        else:
+            namespace.class_names = values
 
 
 def check_weights(arguments: argparse.Namespace) -> None:
@@ -83,7 +106,7 @@ def make_model(arguments: argparse.Namespace) -> nn.Module:
     if arguments.classes is not None:
         return build(arguments.model, arguments.classes, channels, arguments.seed, options)
     if ":" not in arguments.model:
-        raise InputError(f"--model {arguments.model}: a built-in model needs --classes")
+        raise InputError(f"--model {arguments.model}: a built-in model needs --num-classes")
     return call_factory(arguments.model, {"channels": channels}, options)
 
 

@@ -1,4 +1,4 @@
-"""The pool that is chosen from, as given on the command line."""
+"""Opens the pool that the command line names."""
 
 from __future__ import annotations
 
@@ -15,34 +15,46 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def add_pool_arguments(parser: argparse.ArgumentParser) -> None:
+def add_pool_arguments(parser: argparse.ArgumentParser, images: argparse._ActionsContainer) -> None:
     """Add the arguments of the pool and of how its images are read."""
     parser.add_argument(
-        "place", nargs="?", type=Path, metavar="POOL", help="the pool, as --pool takes it"
+        "place",
+        nargs="?",
+        type=Path,
+        metavar="POOL",
+        help="folder of images, table of texts, array (.npy, .npz or .parquet), or "
+        "package.module:name of your own data set",
     )
-    parser.add_argument(
+    images.add_argument(
         "--pool",
         type=Path,
         metavar="PATH",
-        help="folder of images, an array (.npy, .npz with one in it, or .parquet), or "
-        "package.module:name, your own data set or a function that returns it",
+        help="the same as POOL",
     )
-    parser.add_argument(
-        "--size", type=int, metavar="PIXELS", help="resize images to this many pixels square"
+    images.add_argument(
+        "--size", type=int, metavar="PIXELS", help="resize images to squares of this side"
     )
-    parser.add_argument(
-        "--channels", type=int, choices=(1, 3), default=3, help="grey, or colour (default)"
+    images.add_argument(
+        "--channels",
+        type=int,
+        choices=(1, 3),
+        default=3,
+        help="1: grey, 3: colour (default: 3)",
     )
-    parser.add_argument(
+    images.add_argument(
         "--mean",
         type=float,
         nargs="+",
         metavar="M",
-        help="what to subtract from images of a folder, on the 0..1 scale: one number, or one per "
-        "channel (default: images are scaled to 0..1 only, with a warning)",
+        help="mean to subtract, on the 0..1 scale: one number, or one per channel (default: 0, "
+        "with a warning)",
     )
-    parser.add_argument(
-        "--std", type=float, nargs="+", metavar="S", help="what to divide by then, likewise"
+    images.add_argument(
+        "--std",
+        type=float,
+        nargs="+",
+        metavar="S",
+        help="deviation to divide by, likewise",
     )
 
 

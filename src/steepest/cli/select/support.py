@@ -23,17 +23,18 @@ from steepest.strategies.support import Support
 _HEADER = ("id", "label")
 
 
-def add_support_arguments(parser: argparse.ArgumentParser) -> None:
+def add_support_arguments(
+    parser: argparse._ActionsContainer, model: argparse._ActionsContainer
+) -> None:
     """Add the arguments of labelled samples and further models."""
     parser.add_argument(
         "--labelled",
         type=Path,
         metavar="FILE",
-        help="samples that are labelled already, to leave out: one id per line, or id,label, or "
-        "a file that --out wrote; some strategies learn from labels, which are then numbers of "
-        "classes, or names that --class-names or a loop knows",
+        help="labelled samples to leave out: one id per line, id,label, or a file that --out "
+        "wrote; for strategies that learn from labels, labels are numbers or names of --classes",
     )
-    parser.add_argument(
+    model.add_argument(
         "--member",
         type=Path,
         action="append",
@@ -41,8 +42,8 @@ def add_support_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="weights of another model of a committee, for qbc; may be repeated",
     )
-    parser.add_argument(
-        "--previous", type=Path, metavar="FILE", help="weights of the cycle before, for tod"
+    model.add_argument(
+        "--previous", type=Path, metavar="FILE", help="weights of the previous cycle, for tod"
     )
 
 
@@ -162,7 +163,7 @@ def _class_number(label: str, names: tuple[str, ...]) -> int:
     except ValueError:
         raise InputError(
             f"class {label!r} is no number: give its number, or the names of all classes in the "
-            "model's order by --class-names cat,dog"
+            "model's order by --classes cat,dog"
         ) from None
 
 

@@ -10,8 +10,8 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_seed
-from steepest.cli.bench_run import add_numbers, add_threads, given, read_numbers, run_bench
+from steepest.cli.arguments import add_device, add_former, add_seed
+from steepest.cli.bench.measure import add_numbers, add_threads, given, read_numbers, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.training import Settings
@@ -28,33 +28,40 @@ _BATCHES = 50
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("--model", metavar="NAME", help=f"(default: {_MODEL})")
+    parser.add_argument("--model", metavar="NAME", help=f"net to train (default: {_MODEL})")
     add_device(parser)
-    parser.add_argument(
-        "--batch", type=int, metavar="N", help=f"images in a step (default: {_BATCH})"
+    batch = parser.add_argument(
+        "--batch-size", type=int, metavar="N", help=f"images in a step (default: {_BATCH})"
     )
-    parser.add_argument("--size", type=int, metavar="N", help=f"pixels (default: {_SIZE})")
+    add_former(parser, "--batch", batch)
+    parser.add_argument(
+        "--size", type=int, metavar="PIXELS", help=f"side of an image (default: {_SIZE})"
+    )
     parser.add_argument(
         "--precision",
         choices=("fp32", "bf16"),
-        help="on all sides (default: fp32 on a CPU, bf16 on a GPU)",
+        help="precision on both sides (default: fp32 on a CPU, bf16 on a GPU)",
     )
-    parser.add_argument(
-        "--runs", default="1,2,4", metavar="A,B", help="trainings side by side (default: 1,2,4)"
+    parallel = parser.add_argument(
+        "--parallel", default="1,2,4", metavar="A,B", help="trainings at a time (default: 1,2,4)"
     )
+    add_former(parser, "--runs", parallel)
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
-        "--seconds", type=float, default=2.0, metavar="S", help="of each timing (default: 2)"
+        "--seconds", type=float, default=2.0, metavar="S", help="length of each timing (default: 2)"
     )
-    length.add_argument("--steps", type=int, metavar="N", help="of each timing, instead")
-    parser.add_argument("--rounds", type=int, metavar="N", help="the best counts (default: 2)")
-    add_threads(parser)
+    length.add_argument("--steps", type=int, metavar="N", help="length of each timing in steps")
     parser.add_argument(
-        "--workers",
+        "--rounds", type=int, metavar="N", help="timings, of which the best counts (default: 2)"
+    )
+    add_threads(parser)
+    workers = parser.add_argument(
+        "--loader-workers",
         type=int,
         metavar="N",
         help=f"processes of the data loader (default: one per core, at most {_MOST_WORKERS})",
     )
+    add_former(parser, "--workers", workers)
     parser.add_argument(
         "--smoke",
         action="store_true",
@@ -84,7 +91,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     device = choose_device("cpu" if smoke else arguments.device)
     model = arguments.model or (_SMOKE_MODEL if smoke else _MODEL)
     MODELS.get(model)
-    batch = given(arguments.batch, _SMOKE_BATCH if smoke else _BATCH)
+    batch = given(arguments.batch_size, _SMOKE_BATCH if smoke else _BATCH)
     workers = 0 if smoke else min(_MOST_WORKERS, usable_cores())
     load = Workload(
         model,
@@ -92,7 +99,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         arguments.precision or ("bf16" if device.type == "cuda" else "fp32"),
         given(arguments.size, _SMOKE_SIZE if smoke else _SIZE),
         batch * (2 if smoke else _BATCHES),
-        given(arguments.workers, workers),
+        given(arguments.loader_workers, workers),
         arguments.seed,
     )
     return Settings(
@@ -101,7 +108,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         given(arguments.threads, 1 if smoke else torch.get_num_threads()),
         arguments.seconds,
         2 if smoke and arguments.steps is None else arguments.steps,
-        read_numbers(arguments.runs, "--runs"),
+        read_numbers(arguments.parallel, "--parallel"),
         given(arguments.rounds, 1 if smoke else 2),
         arguments.command_line,
     )

@@ -26,21 +26,21 @@ from steepest.selecting.shards import Shard
 from steepest.strategies import Strategy
 
 
-def add_ray_arguments(parser: argparse.ArgumentParser) -> None:
+def add_ray_arguments(parser: argparse._ActionsContainer) -> None:
     """Add the arguments of passes on Ray."""
     add_engine(parser)
     parser.add_argument(
         "--workers",
         type=int,
         metavar="N",
-        help="how many processes on Ray (default: as many as there is room for)",
+        help="number of Ray processes (default: as many as there is room for)",
     )
     parser.add_argument(
         "--parts",
         type=Path,
         metavar="DIR",
-        help="keep finished parts of a pass on Ray in this folder (default: beside --out, until "
-        "the picks are written)",
+        help="folder for finished parts of a pass on Ray (default: beside --out, until the picks "
+        "are written)",
     )
 
 
@@ -68,7 +68,7 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Engine]:
         shutil.rmtree(parts, ignore_errors=True)
 
 
-def add_shard_arguments(parser: argparse.ArgumentParser) -> None:
+def add_shard_arguments(parser: argparse._ActionsContainer) -> None:
     """Add the arguments of scoring in parts."""
     add_flags(parser, SelectionOptions, ["shard"])
     parser.add_argument(
@@ -76,7 +76,7 @@ def add_shard_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="choose by the scores of all N shards; the rest of the command is what it was",
+        help="choose by the scores of all N shards, with the other options as they were",
     )
 
 
@@ -91,7 +91,7 @@ def check_shard_arguments(arguments: argparse.Namespace) -> bool:
     if arguments.scores is not None:
         raise InputError("--shard scores a part and --scores chooses from all: leave out one")
     if arguments.export is not None:
-        raise InputError("--export is for picks, and --shard makes none: give it with --scores")
+        raise InputError("--format is for picks, and --shard makes none: give it with --scores")
     Shard.parse(arguments.shard)
     check_suffix(arguments.out)
     return True

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from steepest.cli.arguments import add_config, config_of
-from steepest.cli.bench_run import add_numbers, run_bench
+from steepest.cli.bench.measure import add_numbers, run_bench
 
 NAME = "cycle"
 HELP = "seconds of training and choosing of every strategy in one cycle"
@@ -21,11 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument(
         "--strategies",
-        metavar="A,B,C",
+        metavar="A,B",
         help="names, or LABEL=NAME(OPTION=VALUE,...), separated by commas (default: all)",
     )
     parser.add_argument(
-        "--runs", type=Path, required=True, metavar="DIR", help="the folder for the runs"
+        "--runs", type=Path, required=True, metavar="DIR", help="folder for the runs"
     )
     add_numbers(parser)
 

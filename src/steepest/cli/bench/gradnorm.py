@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_seed, names_of
-from steepest.cli.bench_run import add_numbers, add_threads, given, run_bench
+from steepest.cli.arguments import add_device, add_former, add_seed, names_of
+from steepest.cli.bench.measure import add_numbers, add_threads, given, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.gradnorm import Settings
@@ -41,38 +41,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--models",
         metavar="A,B",
-        help=f"(default: {', '.join(WORKLOADS)}; there are also {' and '.join(more)})",
+        help=f"models to measure (default: {', '.join(WORKLOADS)}; also {', '.join(more)})",
     )
     parser.add_argument(
         "--contenders",
-        metavar="X,Y",
-        help=f"(default: {', '.join(STANDARD)}; plain is always measured)",
+        metavar="A,B",
+        help=f"implementations (default: {', '.join(STANDARD)}; plain is always measured)",
     )
     add_device(parser)
-    parser.add_argument(
-        "--batch", type=int, metavar="N", help="samples at a time (default: each model's own)"
+    batch = parser.add_argument(
+        "--batch-size", type=int, metavar="N", help="samples at a time (default: each model's own)"
     )
+    add_former(parser, "--batch", batch)
     add_threads(parser)
     parser.add_argument(
         "--rounds",
         type=int,
         metavar="N",
-        help=f"in which all take turns; the best of them counts (default: {_Size.rounds})",
+        help=f"timings, of which the best counts (default: {_Size.rounds})",
     )
     parser.add_argument(
         "--precision",
         choices=("fp32", "tf32", "bf16"),
-        help="on all sides (default: fp32 on a CPU, tf32 on a GPU); where bf16 ends a CPU's work "
-        "by an illegal instruction, set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16",
+        help="precision on all sides (default: fp32 on a CPU, tf32 on a GPU); where bf16 crashes a "
+        "CPU by an illegal instruction, set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16",
     )
     parser.add_argument(
-        "--channels-last", action="store_true", help="layout of images on all sides"
+        "--channels-last", action="store_true", help="use the channels-last layout on all sides"
     )
     parser.add_argument(
         "--compiled", action="store_true", help=f"measure {' and '.join(COMPILED)} as well"
     )
     parser.add_argument(
-        "--growth", action="store_true", help="how time grows with the batch and the pool, too"
+        "--growth",
+        action="store_true",
+        help="also measure how time grows",
     )
     parser.add_argument(
         "--smoke",
@@ -111,7 +114,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         arguments.precision or ("tf32" if device.type == "cuda" else "fp32"),
         given(arguments.threads, torch.get_num_threads()),
         given(arguments.rounds, smoke.rounds),
-        smoke.batch if arguments.batch is None else arguments.batch,
+        smoke.batch if arguments.batch_size is None else arguments.batch_size,
         channels_last=arguments.channels_last,
         growth=arguments.growth,
         seed=arguments.seed,

@@ -1,4 +1,4 @@
-"""What the benchmarks of the command line have in common: run, show, save, stop."""
+"""Runs a benchmark, prints its table and saves its numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from steepest.cli.arguments import add_quiet
-from steepest.cli.interrupts import INTERRUPTED
+from steepest.cli.terminal import INTERRUPTED
 from steepest.core.progress import Progress
 from steepest.errors import InputError
 
@@ -36,13 +36,13 @@ class Bench(Protocol[Known_co]):
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
-    """Add how many CPU threads work."""
+    """Add the number of CPU threads."""
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
 
 
 def add_numbers(parser: argparse.ArgumentParser) -> None:
     """Add the file for the numbers, and the switch that silences progress."""
-    parser.add_argument("--out", type=Path, metavar="FILE", help="every number, as JSON")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write all numbers as JSON")
     add_quiet(parser)
 
 

@@ -1,4 +1,4 @@
-"""What `steepest select` does without a model of the user's: features, a probe, picks, a page."""
+"""Selection without a model of the user's own: features, a linear probe, picks and a page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steepest.cli.arguments import pairs
-from steepest.cli.interrupts import INTERRUPTED
-from steepest.cli.select_loop import say_chosen, write_out
-from steepest.cli.select_pool import is_own
+from steepest.cli.select.loop import say_chosen, write_out
+from steepest.cli.select.pool import is_own
+from steepest.cli.terminal import INTERRUPTED
 from steepest.core.files import check_writable, write_atomically
 from steepest.core.wording import counted
 from steepest.errors import InputError
@@ -33,45 +33,43 @@ _FOR_MODELS = (
 """Arguments that have a meaning with a model alone."""
 
 
-def add_pretrained_arguments(parser: argparse.ArgumentParser) -> None:
+def add_pretrained_arguments(group: argparse._ActionsContainer) -> None:
     """Add the arguments of choosing without a model."""
-    group = parser.add_argument_group("without a model")
     group.add_argument(
         "--labels",
         type=Path,
         action="append",
         default=[],
         metavar="FILE",
-        help="what is labelled: .csv, .tsv, .json or .jsonl with a sample and its class in each "
-        "row, with or without a heading; may be repeated",
+        help="labels: .csv, .tsv, .json or .jsonl with a sample and its class in each row, with or "
+        "without a heading; may be repeated",
     )
     group.add_argument(
         "--backbone",
         metavar="NAME",
-        help="the pretrained net whose features are used (default: efficientnet-lite0)",
+        help="pretrained net that computes features (default: efficientnet-lite0)",
     )
     group.add_argument(
         "--text-column",
         metavar="NAME",
-        help="of a pool that is a table or JSON lines: the column of the texts (default: text, "
-        "sentence or the like)",
+        help="column of the texts in a table or JSON lines (default: text, sentence or similar)",
     )
     group.add_argument(
         "--label-column",
         metavar="NAME",
-        help="of such a pool: the column of the classes, where some rows are labelled",
+        help="column of the classes in a table or JSON lines of which some rows are labelled",
     )
     group.add_argument(
         "--sheet",
         type=Path,
         metavar="FILE",
-        help="a page with the pictures of the picks (default: beside --out, as .html)",
+        help="web page that shows the picks (default: beside --out, as .html)",
     )
     group.add_argument(
         "--features",
         type=Path,
         metavar="DIR",
-        help="where features are kept (default: .steepest/features in the folder)",
+        help="folder for computed features (default: .steepest/features in the pool)",
     )
 
 
@@ -113,7 +111,7 @@ def select_without_model(arguments: argparse.Namespace) -> int:
 
 
 def _choose(arguments: argparse.Namespace, pool: object) -> PretrainedChoice:
-    from steepest.cli.select_support import read_labelled
+    from steepest.cli.select.support import read_labelled
     from steepest.features.pool import pool_features
     from steepest.labelling.exchange.folder import read_names
     from steepest.selecting.options import SelectionOptions, as_strategy
@@ -152,7 +150,7 @@ def _choose(arguments: argparse.Namespace, pool: object) -> PretrainedChoice:
 
 def _pool(arguments: argparse.Namespace) -> object:
     """Return the pool: rows of text, an array, or the path of a folder of images."""
-    from steepest.cli.select_pool import open_array
+    from steepest.cli.select.pool import open_array
     from steepest.data.texts import holds_texts, read_texts
 
     place: Path = arguments.pool
@@ -196,7 +194,7 @@ def _places(arguments: argparse.Namespace) -> tuple[Path, Path | None]:
     """Return where picks and page are written to; both can be."""
     out, kind = arguments.out, arguments.export
     if kind == "label-studio":
-        raise InputError("--export label-studio needs --model and --run")
+        raise InputError("--format label-studio needs --model and --run")
     if out is None:
         out = _unused(EXPORTED[kind] if kind is not None else ".csv")
     elif kind is not None:

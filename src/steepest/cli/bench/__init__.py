@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from steepest.cli import (
-    bench_cycle,
-    bench_gradnorm,
-    bench_labelling,
-    bench_precision,
-    bench_strategies,
-    bench_training,
-)
+from steepest.cli.bench import cycle, gradnorm, labelling, precision, strategies, training
 
-_BENCHES = (
-    bench_gradnorm,
-    bench_precision,
-    bench_training,
-    bench_strategies,
-    bench_cycle,
-    bench_labelling,
-)
+EXAMPLES = ("steepest bench gradnorm --out gradnorm.json",)
+
+_BENCHES = (gradnorm, precision, training, strategies, cycle, labelling)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

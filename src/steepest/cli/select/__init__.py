@@ -1,7 +1,7 @@
-"""Choose what to label next out of a folder of images, or an array.
+"""Choose what to label next from a folder of images, a table of texts or an array.
 
-Without a model of your own, features of a pretrained net decide: give the labels that there are by
---labels, or none to begin with. With --model, your model does.
+Without --model, samples are chosen by the features of a pretrained net and the labels in --labels,
+if there are any yet. With --model, they are chosen by your own model.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import nn
 
-from steepest.cli.arguments import add_device, add_flags, add_quiet, pairs
-from steepest.cli.select_loop import (
+from steepest.cli.arguments import add_device, add_flags, add_former, add_quiet, pairs
+from steepest.cli.select.loop import (
     add_loop_arguments,
     choose_round,
     class_names,
@@ -22,14 +22,20 @@ from steepest.cli.select_loop import (
     say_chosen,
     write_out,
 )
-from steepest.cli.select_model import add_model_arguments, check_weights, make_model, make_task
-from steepest.cli.select_pool import add_pool_arguments, check_pool_given, open_pool
-from steepest.cli.select_pretrained import (
+from steepest.cli.select.model import (
+    ClassNames,
+    add_model_arguments,
+    check_weights,
+    make_model,
+    make_task,
+)
+from steepest.cli.select.pool import add_pool_arguments, check_pool_given, open_pool
+from steepest.cli.select.pretrained import (
     add_pretrained_arguments,
     check_model_given,
     select_without_model,
 )
-from steepest.cli.select_shards import (
+from steepest.cli.select.shards import (
     add_ray_arguments,
     add_shard_arguments,
     check_shard_arguments,
@@ -37,7 +43,7 @@ from steepest.cli.select_shards import (
     engine_of,
     score_shard,
 )
-from steepest.cli.select_support import add_support_arguments, read_labelled, read_support
+from steepest.cli.select.support import add_support_arguments, read_labelled, read_support
 from steepest.core.files import check_writable
 from steepest.core.own_code import own_failures_told
 from steepest.errors import InputError
@@ -51,52 +57,75 @@ from steepest.selecting.ray_engine import Engine
 from steepest.selecting.samples import as_samples
 from steepest.selecting.selection_file import SUFFIXES, sidecar_of
 
+EXAMPLES = (
+    "steepest select photos/ -k 100",
+    "steepest select photos/ -k 100 --labels labels.csv",
+    "steepest select photos/ -k 100 --model mymodel:net --mean 0.5 --std 0.25 --out picks.csv",
+    "steepest select pool.npy -k 20 --model mymodel:net --run loop --classes cat,dog",
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    add_model_arguments(parser)
-    add_pool_arguments(parser)
+    pretrained = parser.add_argument_group("without a model")
+    images = parser.add_argument_group("images of the pool")
+    model = parser.add_argument_group("with your model")
+    loop = parser.add_argument_group("labelling loop")
+    machines = parser.add_argument_group("several processes or machines")
+    add_pool_arguments(parser, images)
     parser.add_argument(
         "-k",
         type=int,
         required=True,
         metavar="K",
-        help="how many samples to choose; with --run, those that still wait for a label count",
+        help="number of samples to choose; with --run, samples that still wait for a label count",
     )
     parser.add_argument(
         "--strategy",
         metavar="NAME",
-        help="see `steepest strategies`, or package.module:Class (default: "
+        help="a strategy of `steepest strategies`, or package.module:Class (default: "
         f"{DEFAULT_STRATEGY}; with --shard or --scores {DEFAULT_SCORE})",
     )
     parser.add_argument(
         "--option",
         action="append",
         default=[],
-        metavar="NAME=VALUE",
-        help="an option of the strategy, such as norm=tensor-sum; may be repeated",
+        metavar="KEY=VALUE",
+        help="option of the strategy, such as norm=tensor-sum; may be repeated",
     )
+    names = parser.add_argument(
+        "--classes",
+        action=ClassNames,
+        dest="class_names",
+        metavar="A,B",
+        help="names of the classes in the model's order, or @FILE with one per line, for --run, "
+        "--labelled and the summary of the picks",
+    )
+    add_former(parser, "--class-names", names)
     parser.add_argument(
         "--out",
         type=Path,
         metavar="FILE",
-        help="picks.csv or picks.json, or what --export says; may be left out with --run, and "
-        "without a model",
+        help="picks.csv or picks.json, or a file of --format; needed with --model, unless --run is "
+        "given",
     )
-    parser.add_argument(
-        "--export",
+    kind = parser.add_argument(
+        "--format",
+        dest="export",
         choices=tuple(EXPORTED),
-        help="write --out for the people who label: a table or lines to fill in, or tasks",
+        help="write --out for annotators: a table or JSON lines to fill in, or Label Studio tasks",
     )
-    add_pretrained_arguments(parser)
-    add_loop_arguments(parser)
-    add_support_arguments(parser)
-    add_flags(parser, SelectionOptions, ["subset"])
-    add_ray_arguments(parser)
-    add_shard_arguments(parser)
-    add_flags(parser, SelectionOptions, ["seed", "batch_size", "precision"])
-    add_device(parser)
+    add_former(parser, "--export", kind)
+    add_flags(parser, SelectionOptions, ["subset", "seed"])
     add_quiet(parser)
+    add_pretrained_arguments(pretrained)
+    add_model_arguments(model)
+    add_support_arguments(parser, model)
+    add_flags(model, SelectionOptions, ["precision", "batch_size"])
+    add_device(model)
+    add_loop_arguments(loop)
+    add_ray_arguments(machines)
+    add_shard_arguments(machines)
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 
-from steepest.cli.bench_run import add_numbers, given, read_numbers, run_bench
+from steepest.cli.arguments import add_former, seeds_of
+from steepest.cli.bench.measure import add_numbers, given, run_bench
 
 NAME = "labelling"
 HELP = "accuracy by labels given on the labelling page, and seconds of its work"
@@ -20,17 +21,21 @@ _LABELS = 50
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument(
-        "--seeds", default="0,1,2,3,4", metavar="A,B,…", help="seeds (default: 0,1,2,3,4)"
+        "--seeds",
+        default="5",
+        metavar="N",
+        help="number of seeds (0 to N − 1), or a list such as 3,4,7 (default: 5)",
     )
     parser.add_argument(
         "--strategies",
         default="default,random",
-        metavar="A,B,…",
+        metavar="A,B",
         help="strategies; default is the page's own (default: default,random)",
     )
-    parser.add_argument(
-        "--labels", type=int, metavar="N", help=f"answers in each sitting (default: {_LABELS})"
+    answers = parser.add_argument(
+        "--answers", type=int, metavar="N", help=f"answers per sitting (default: {_LABELS})"
     )
+    add_former(parser, "--labels", answers)
     add_numbers(parser)
 
 
@@ -38,13 +43,13 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.bench.labelling import LabellingBench
 
-    seeds = read_numbers(arguments.seeds, "--seeds")
+    seeds = tuple(seeds_of(arguments.seeds))
     strategies = arguments.strategies.split(",")
     command: str = arguments.command_line
     return run_bench(
         arguments,
         lambda progress: LabellingBench(
-            seeds, strategies, given(arguments.labels, _LABELS), progress, command
+            seeds, strategies, given(arguments.answers, _LABELS), progress, command
         ),
         lambda result: result.text(),
     )

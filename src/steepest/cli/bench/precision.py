@@ -12,8 +12,8 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_seed
-from steepest.cli.bench_run import add_numbers, run_bench
+from steepest.cli.arguments import add_device, add_former, add_seed
+from steepest.cli.bench.measure import add_numbers, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.precision import Settings
@@ -33,18 +33,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(presets())}, or a TOML file (default: digits; on a GPU cifar10, if "
         "STEEPEST_DATA names a folder)",
     )
-    parser.add_argument("--epochs", type=int, metavar="N", help="of training (default: preset's)")
-    parser.add_argument("--labels", type=int, metavar="N", help="to train on (default: preset's)")
     parser.add_argument(
-        "--pool", type=int, metavar="N", help="samples to score (default: the rest, up to 25000)"
+        "--epochs", type=int, metavar="N", help="epochs of training (default: the preset's)"
     )
+    labels = parser.add_argument(
+        "--train-size", type=int, metavar="N", help="samples to train on (default: the preset's)"
+    )
+    add_former(parser, "--labels", labels)
+    pool = parser.add_argument(
+        "--pool-size",
+        type=int,
+        metavar="N",
+        help="samples to score (default: the rest, up to 25000)",
+    )
+    add_former(parser, "--pool", pool)
     add_device(parser)
     parser.add_argument(
         "--top",
         type=float,
         default=0.1,
         metavar="SHARE",
-        help="of the pool that counts as chosen (default: 0.1)",
+        help="share of the pool that counts as chosen (default: 0.1)",
     )
     add_seed(parser)
     add_numbers(parser)
@@ -69,8 +78,8 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         arguments.preset or ("cifar10" if with_data else "digits"),
         device,
         arguments.epochs,
-        arguments.labels,
-        LARGEST_POOL if arguments.pool is None else arguments.pool,
+        arguments.train_size,
+        LARGEST_POOL if arguments.pool_size is None else arguments.pool_size,
         arguments.top,
         arguments.seed,
         arguments.command_line,
