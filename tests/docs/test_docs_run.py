@@ -176,13 +176,14 @@ def test_a_toml_block_parses_and_a_whole_configuration_loads(block, tmp_path):
 
 
 @pytest.mark.parametrize("command", list(commands()))
-def test_a_command_exists_with_its_options(command, parser):
+def test_a_command_exists_with_its_options(command, parser, capsys):
     words = shlex.split(command, comments=True)
     if words[:1] == ["make"]:
         targets = re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
         assert set(words[1:]) <= set(targets)
     if words[:1] == ["steepest"]:
         check_arguments(parser.parse_args(words[1:]))
+    assert not capsys.readouterr().err  # no former name of an option
 
 
 def check_arguments(arguments):
