@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from same_process import runs_here
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiment"))
 from small import config, essence
 
+from steepest.bench import scale
+from steepest.bench.scale import ScaleBench, ScaleResult, core_seconds_of_all
 from steepest.cli.main import main
 from steepest.core.journal import read_journal
 from steepest.core.progress import SilentProgress
@@ -151,3 +154,30 @@ def test_a_comparison_on_ray_has_the_records_of_one_here(cluster, tmp_path):
     runs = compare(what, ["margin"], [0], tmp_path / "ray", engine=OnRay(workers=1))
     assert records_of(runs) == records_of(alone)
     assert all(run.complete for run in runs)
+
+
+def test_the_benchmark_compares_picks_and_counts_the_workers_time(cluster, tmp_path, monkeypatch):
+    del cluster
+    out = tmp_path / "scale.json"
+    sizes = ["--rows", "300", "--width", "6", "--k", "9", "--workers", "1", "--rounds", "2"]
+    names = ["--strategies", "margin,core-set"]
+    assert main(["bench", "scale", *sizes, *names, "--quiet", "--out", str(out)]) == 0
+    found = ScaleResult.read(out)
+    assert found.complete
+    assert all(timing.equal for timing in found.timings)
+    assert [len(timing.seconds) for timing in found.timings] == [2] * 6
+    monkeypatch.setattr(scale, "select", lambda *_, engine, **__: engine)
+    bench = ScaleBench(["margin"], 300, 6, 9, 1, 1, 0, SilentProgress(), "")
+    assert [timing.equal for timing in bench.run().timings] == [True, False, False]
+
+
+def test_processor_time_is_that_of_processes_below_too():
+    before = core_seconds_of_all()
+    code = "import time\nwhile time.process_time() < 0.5: pass\nprint(1, flush=True)\ninput()"
+    child = subprocess.Popen(
+        [sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    child.stdout.readline()
+    assert core_seconds_of_all() - before > 0.4
+    child.communicate(b"\n")
+    assert core_seconds_of_all() - before > 0.4  # Of those that ended, too.

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from steepest.cli.bench import cycle, gradnorm, labelling, precision, strategies, training
+from steepest.cli.bench import (
+    cycle,
+    features,
+    gradnorm,
+    labelling,
+    precision,
+    scale,
+    strategies,
+    training,
+)
 
 EXAMPLES = ("steepest bench gradnorm --out gradnorm.json",)
 
-_BENCHES = (gradnorm, precision, training, strategies, cycle, labelling)
+_BENCHES = (gradnorm, precision, training, strategies, cycle, features, scale, labelling)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
