@@ -130,7 +130,7 @@ def time_first(net, x):
 @pytest.mark.parametrize("trial", [True, False])
 def test_samples_sorted_step_by_step_are_not_taken_for_points(trial, monkeypatch):
     if not trial:
-        monkeypatch.setattr("steepest.gradnorm.engine.wrong_in_batch", lambda *_: set())
+        monkeypatch.setattr("steepest.gradnorm.engine.Engine._disproved", lambda *_: set())
     torch.manual_seed(0)
     model = Cloud(time_first).double().eval()
     norms = GradientNorms(model, norm="per-tensor")

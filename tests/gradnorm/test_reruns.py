@@ -19,7 +19,7 @@ CLASSES = 3
 @pytest.fixture
 def unchecked(monkeypatch):
     """Let no plan be saved by the look at single samples."""
-    monkeypatch.setattr(engine, "wrong_in_batch", lambda *_: set())
+    monkeypatch.setattr(engine.Engine, "_disproved", lambda *_: set())
 
 
 @pytest.fixture

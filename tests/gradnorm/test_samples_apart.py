@@ -164,18 +164,6 @@ def test_a_batch_that_parts_takes_the_loop_and_the_third_is_the_last_attempt(mon
     assert len(tried) == 3
 
 
-def test_the_quicker_way_is_taken_and_gives_the_same(monkeypatch):
-    monkeypatch.setattr(engine.Engine, "by_clock", True)
-    model, x = made(torch.tanh), samples()
-    truth = reference_norms(model, x, norm="per-tensor")
-    for autotune, share, by_loop in ((True, 1e9, True), (True, 0.0, False), (False, 1e9, False)):
-        monkeypatch.setattr(engine, "_QUICKER", share)
-        norms = GradientNorms(model, norm="per-tensor", autotune=autotune)
-        for _ in range(3):
-            torch.testing.assert_close(norms(x), truth, rtol=1e-9, atol=1e-13)
-        assert (norms.engine.slow_names() == norms.engine.names) is by_loop
-
-
 def test_hooks_that_a_forward_pass_leaves_are_taken_away():
     model = made(torch.tanh)
 
@@ -188,3 +176,17 @@ def test_hooks_that_a_forward_pass_leaves_are_taken_away():
     model.run = leave
     check(model, samples())
     assert not model.head._forward_hooks
+
+
+def test_a_decision_that_matters_is_noticed_where_rounding_is_coarse():
+    """As on a GPU, where norms of single samples are too coarse to be compared."""
+    torch.manual_seed(0)
+    model, x = Own(torch.tanh).eval(), samples(12).float()
+    x[:, 0] = -1.0
+    x[9:, 0] = 1.0  # None of the samples that are run side by side first decides otherwise.
+    inner = model.forward
+    model.forward = lambda x: inner(x) * (3.0 if bool((x[:, 0] > 0).any()) else 1.0)
+    norms = GradientNorms(model, precision="bf16")
+    torch.testing.assert_close(norms(x[:9]), reference_norms(model, x[:9]), rtol=5e-2, atol=0)
+    for _ in range(2):
+        torch.testing.assert_close(norms(x), reference_norms(model, x), rtol=5e-2, atol=0)

@@ -18,7 +18,7 @@ CLASSES, WIDTH, EXPERTS = 3, 4, 3
 @pytest.fixture
 def unchecked(monkeypatch):
     """Let nothing be saved by the look at single samples."""
-    monkeypatch.setattr(engine, "wrong_in_batch", lambda *_: set())
+    monkeypatch.setattr(engine.Engine, "_disproved", lambda *_: set())
     monkeypatch.setattr(losses.IndependenceCheck, "check", lambda *_: None)
 
 

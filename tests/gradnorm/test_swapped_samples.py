@@ -70,7 +70,7 @@ def swapping(swap):
 @pytest.mark.parametrize("name", SWAPS)
 def test_samples_that_change_places_in_a_later_batch_are_exact(name, trial, monkeypatch):
     if not trial:  # What is found out from outside must do without the proof.
-        monkeypatch.setattr("steepest.gradnorm.engine.wrong_in_batch", lambda *_: set())
+        monkeypatch.setattr("steepest.gradnorm.engine.Engine._disproved", lambda *_: set())
     torch.manual_seed(0)
     model = Net(swapping(SWAPS[name]), mid=nn.Linear(8, 8)).double().eval()
     norms = GradientNorms(model, norm="per-tensor")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from operator import is_
@@ -13,14 +12,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from steepest.core.memory import is_out_of_memory
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm.backward.components import Squares
 from steepest.gradnorm.backward.meter import Meter, Observer
-from steepest.gradnorm.fallback.loop import squares_one_by_one
-from steepest.gradnorm.fallback.proof import disagreeing, is_fine, wrong_in_batch
 from steepest.gradnorm.measure.routes import Clock, Routes
+from steepest.gradnorm.one_by_one import disagreeing, squares_one_by_one
 from steepest.gradnorm.recorded import Recorder, form_of, state_of
 from steepest.gradnorm.uncompiled import uncompiled
 from steepest.gradnorm.watch.cudnn import CudnnUse
@@ -30,6 +29,7 @@ from steepest.gradnorm.watch.watch import PartedError, UnwatchableError, Watch, 
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.checks import (
+    agree,
     check_company,
     check_found,
     check_independence,
@@ -40,6 +40,7 @@ from steepest.modules.checks import (
     is_unusual,
     unwrapped,
 )
+from steepest.modules.gradient_strides import CONCERNED
 from steepest.modules.losses import IndependenceCheck, RowLosses
 from steepest.modules.precision import (
     Coarseness,
@@ -62,8 +63,8 @@ _KEPT = 32
 _COMPARED = 8
 """So many samples of a form's first batch are run side by side, to see whether they mix."""
 
-_QUICKER = 0.8
-"""The loop is taken where it needs this share of the time, by a clock that is never exact."""
+_PROVED = 2
+"""So many samples at least are looked at, the first and the last unless others are doubtful."""
 
 _PARTED = 3
 """After so many batches in a row whose samples take different ways, all take the loop."""
@@ -82,7 +83,6 @@ class Known:
         asked: Whether the host got to know values.
         decided: Decisions in which samples differed, and that were seen to make no difference.
         parted: Whether there were samples that take different ways through the model.
-        by_loop: Whether the loop over samples is quicker.
         coarseness: Of the numbers that the model computes with.
         shapes: The shapes of what it returns for some samples, and for how many.
     """
@@ -95,7 +95,6 @@ class Known:
     asked: bool = False
     decided: set[int] = field(default_factory=set)
     parted: bool = False
-    by_loop: bool = False
     coarseness: float = 0.0
     shapes: tuple[int, list[torch.Size]] = (0, [])
 
@@ -120,13 +119,6 @@ class Engine:
             after.
     """
 
-    by_clock = True
-    """Whether, with a clock, the loop is taken where it has been seen to be quicker.
-
-    Without one nothing depends on time: the loop rounds differently, and the same call has to give
-    the same bits on a busy machine.
-    """
-
     def __init__(
         self,
         model: nn.Module,
@@ -149,6 +141,7 @@ class Engine:
         self.distrusted: set[nn.Parameter] = set()
         self._last = Known()
         self._changes_buffers, self._graphs, self._recorder = False, graphs, Recorder()
+        self._normalises = False
         self.check()
         self.routes = Routes(clock, tf32=precision == "tf32")
         self.observer: Observer | None = None
@@ -159,6 +152,7 @@ class Engine:
         check_mode(named)
         self._layers = list(named.values())
         self._cudnn = CudnnUse(self._layers)
+        self._normalises |= any(isinstance(layer, _NormBase) for layer in self._layers)
         found = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         if not found:
             raise InputError("the model has no trainable parameter: set requires_grad on some")
@@ -226,7 +220,7 @@ class Engine:
 
     def _is_recordable(self) -> bool:
         known = self._last
-        fine = known.batches > 0 and not (known.asked or known.parted or known.by_loop)
+        fine = known.batches > 0 and not (known.asked or known.parted)
         return fine and not (self._slow(known) | known.missed) and not self._changes_buffers
 
     def _known_of(self, inputs: Inputs) -> Known:
@@ -256,75 +250,88 @@ class Engine:
                 self._independence.check(self.restored_call, inputs, losses)
                 if is_new:
                     rows, together = self._in_company(known, inputs)
-                    if not is_fine(self):
+                    if not self._is_fine():
                         self._try_out(known, inputs, losses)
-            everything = set(self._parameters.values())
-            if total < _WORTH_A_WATCH or known.by_loop or self._parted >= _PARTED:
-                known.missed = everything
-                outputs, found = self._all_alone(inputs, losses)
+            if total < _WORTH_A_WATCH or self._parted >= _PARTED:
+                outputs, tables, reached = self._all_alone(known, inputs, losses)
             else:
-                outputs, found = self._watched(known, inputs, losses)
+                outputs, tables, reached = self._watched(known, inputs, losses)
             self._changes_buffers |= buffers.changed()
-        if is_new and is_fine(self):
+        if is_new and self._is_fine():
             check_company(outputs, rows, together, known.coarseness)
-        check_found(found, total)
-        return outputs, [self.columns(squares, total) for squares in found]
+        check_found(reached, total)
+        return outputs, tables
 
     def _watched(
         self, known: Known, inputs: Inputs, losses: RowLosses
-    ) -> tuple[Any, list[Squares]]:
+    ) -> tuple[Any, list[Tensor], set[nn.Parameter]]:
+        """Measure by rules what can be, and prove it; the rest by the loop over samples."""
+        total = batches.count(inputs)
         while True:
-            start = time.perf_counter()
             outputs, found, known.missed, decisions = self.by_rules(known, inputs, losses)
-            seconds = time.perf_counter() - start
             if self.routes.settle_doubts():
                 continue
             if outputs is None:
-                return self._all_alone(inputs, losses)
-            # A model may treat some batches in another way: look at 1, 2, 4, 8 …
-            looked_at = known.batches.bit_count() == 1
-            ends = {0, batches.count(inputs) - 1} if looked_at else set()
-            new = (r for d, r in decisions.items() if looked_at or d not in known.decided)
-            doubtful = set[int]().union(*new)
+                return self._all_alone(known, inputs, losses)
+            tables = [self.columns(squares, total) for squares in found]
             fast = set(self._parameters.values()) - self._slow(known) - known.missed
-            rows, start = sorted(ends | doubtful), time.perf_counter()
-            wrong = wrong_in_batch(self, fast, rows, inputs, losses, found)
-            if wrong and doubtful:
-                # Only these samples may be concerned, so nothing is wrong with the rules.
-                known.parted, self._parted = True, self._parted + 1
-                known.missed = set(self._parameters.values())
-                return self._all_alone(inputs, losses)
+            rows, doubtful = _rows_to_prove(known, decisions, total)
+            wrong = self._disproved(fast, rows, inputs, losses, tables)
+            if doubtful and not self._is_fine():
+                wrong |= self._says_otherwise(rows, inputs, outputs)
             if not wrong:
-                alone = (time.perf_counter() - start) / max(1, len(rows))
-                # What runs for the first time takes longer than ever after.
-                timed = rows and fast and is_fine(self) and known.batches > 1
-                if self.routes.clock and timed and self.by_clock and self.observer is None:
-                    known.by_loop = alone * batches.count(inputs) < _QUICKER * seconds
                 self._parted = 0
                 known.decided.update(decisions)
                 break
+            if doubtful:
+                # Only these samples may be concerned, so nothing is wrong with the rules.
+                known.parted, self._parted = True, self._parted + 1
+                return self._all_alone(known, inputs, losses)
             self.distrust(wrong)
+        reached = set[nn.Parameter]().union(*found)
         if slow := self.named(self._slow(known) | known.missed):
-            rest, _ = self._one_by_one(inputs, losses, slow)
-            for squares, more in zip(found, rest, strict=True):
-                squares.update(more)
-        return outputs, found
+            places = [column for column, name in enumerate(self.names) if name in slow]
+            rest, more, _ = self._one_by_one(inputs, losses, slow)
+            for table, columns in zip(tables, rest, strict=True):
+                table[:, places] = columns.to(table.device)
+            reached |= more
+        return outputs, tables, reached
 
-    def _all_alone(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Squares]]:
+    def _all_alone(
+        self, known: Known, inputs: Inputs, losses: RowLosses
+    ) -> tuple[Any, list[Tensor], set[nn.Parameter]]:
         """Measure every parameter by the loop over samples."""
-        found, said = self._one_by_one(inputs, losses, self._parameters)
+        known.missed = set(self._parameters.values())
+        tables, reached, said = self._one_by_one(inputs, losses, self._parameters)
         if all(isinstance(one, Tensor) and one.ndim and len(one) == 1 for one in said):
             shapes = {one.shape for one in said}
             if len(shapes) == 1:
-                return torch.cat(said), found
+                return torch.cat(said), tables, reached
         with torch.no_grad():
-            return self.restored_call(inputs), found
+            return self.restored_call(inputs), tables, reached
 
     def _one_by_one(
-        self, inputs: Inputs, losses: RowLosses, parameters: Mapping[str, nn.Parameter]
-    ) -> tuple[list[Squares], list[Any]]:
+        self,
+        inputs: Inputs,
+        losses: RowLosses,
+        parameters: Mapping[str, nn.Parameter],
+        rows: Iterable[int] | None = None,
+    ) -> tuple[list[Tensor], set[nn.Parameter], list[Any]]:
         half = self.coarseness >= torch.finfo(torch.float16).eps
-        return squares_one_by_one(self.restored_call, inputs, losses, parameters, half=half)
+        mode = None if self._normalises else nullcontext()
+        with attributes_restored(self._layers) as attributes:
+
+            def call(sample: Inputs) -> Any:  # noqa: ANN401
+                outputs = batches.call(self.model, sample, mode=mode)
+                attributes.reset()
+                return outputs
+
+            return squares_one_by_one(call, inputs, losses, parameters, rows=rows, half=half)
+
+    def _is_fine(self) -> bool:
+        """Say whether rounding is so fine that two ways to one number can be compared."""
+        exact = self.dtype in {torch.float32, torch.float64} and self.precision != "bf16"
+        return exact and self.device.type == "cpu"
 
     def _in_company(self, known: Known, inputs: Inputs) -> tuple[Tensor, Any]:
         """Run some samples side by side, and see in what precision the model computes."""
@@ -332,12 +339,64 @@ class Engine:
         rows = rows.round().long().to(batches.tensors_of(inputs)[0].device)
         with Coarseness() as seen:
             together = self.restored_call(batches.take(inputs, rows))
-            known.coarseness = max(coarseness_of(self.model.parameters()), seen.worst)
-            known.shapes = len(rows), shapes_of(together)
-            for place in (0, len(rows) - 1) if total > 1 and not is_fine(self) else ():
-                alone = self.restored_call(batches.take(inputs, rows[place : place + 1]))
-                check_independence(alone, together, place, coarseness=known.coarseness)
+        known.coarseness = max(coarseness_of(self.model.parameters()), seen.worst)
+        known.shapes = len(rows), shapes_of(together)
+        self._normalises |= not CONCERNED.isdisjoint(seen.called)
+        for place in (0, len(rows) - 1) if total > 1 and not self._is_fine() else ():
+            alone = self.restored_call(batches.take(inputs, rows[place : place + 1]))
+            check_independence(alone, together, place, coarseness=known.coarseness)
         return rows, together
+
+    def _disproved(
+        self,
+        fast: set[nn.Parameter],
+        rows: list[int],
+        inputs: Inputs,
+        losses: RowLosses,
+        tables: Sequence[Tensor],
+    ) -> set[nn.Parameter]:
+        """Measure some samples of a batch alone; return the parameters that disagree.
+
+        Where rounding is coarse nobody is looked at: there two samples were tried out beforehand,
+        in full precision.
+
+        Args:
+            fast: The parameters that were measured by rules.
+            rows: Which samples.
+            inputs: N samples.
+            losses: What was measured.
+            tables: What was found [N, P], for each loss.
+        """
+        if not (fast and rows and self._is_fine()):
+            return set()
+        named = self.named(fast)
+        places = [column for column, name in enumerate(self.names) if name in named]
+        alone, _, _ = self._one_by_one(inputs, losses, named, rows)
+        mine = [table[rows][:, places] for table in tables]
+        return self._off(named, mine, alone)
+
+    def _off(
+        self, named: Mapping[str, nn.Parameter], mine: list[Tensor], alone: list[Tensor]
+    ) -> set[nn.Parameter]:
+        """Return which parameters have squared norms [n, P] that differ from those by the loop."""
+        wrong = disagreeing(mine, alone, self.dtype, self.coarseness).tolist()
+        return {p for p, off in zip(named.values(), wrong, strict=True) if off}
+
+    def _says_otherwise(
+        self,
+        rows: Iterable[int],
+        inputs: Inputs,
+        outputs: Any,  # noqa: ANN401
+    ) -> set[nn.Parameter]:
+        """Return every parameter if the model says something else of some samples alone.
+
+        Where rounding is coarse, norms cannot tell whether a decision for the whole batch mattered.
+        """
+        for row in rows:
+            alone = self.restored_call(batches.take(inputs, slice(row, row + 1)))
+            if not agree(alone, outputs, row, self.coarseness):
+                return set(self._parameters.values())
+        return set()
 
     def _try_out(self, known: Known, inputs: Inputs, losses: RowLosses) -> None:
         """Prove the rules on two samples in full precision, where that of batches is coarse."""
@@ -351,10 +410,10 @@ class Engine:
             _, found, missed, _ = self.by_rules(known, some, losses)
         finally:
             self.routes.kernels = True
-        fast = set(self._parameters.values()) - self._slow(known) - missed
-        if fast:
-            alone, _ = squares_one_by_one(self.restored_call, some, losses, self.named(fast))
-            self.distrusted |= disagreeing(found, alone, self.dtype, known.coarseness)
+        if fast := self.named(set(self._parameters.values()) - self._slow(known) - missed):
+            mine = [self.columns(squares, 2, fast.values()) for squares in found]
+            alone, _, _ = self._one_by_one(some, losses, fast)
+            self.distrusted |= self._off(fast, mine, alone)
 
     def distrust(self, parameters: set[nn.Parameter]) -> None:
         """Measure some parameters by the whole model from now on."""
@@ -470,14 +529,40 @@ class Engine:
         """Return the names of the parameters that took a loop over the last samples."""
         return list(self.named(self._slow(self._last) | self._last.missed))
 
-    def columns(self, squares: Squares, total: int) -> Tensor:
+    def columns(
+        self, squares: Squares, total: int, parameters: Iterable[nn.Parameter] | None = None
+    ) -> Tensor:
         """Return a table of squared norms [N, P], zero where nothing was found."""
         zero = torch.zeros(total, dtype=torch.float64, device=self.device)
         kind = (zero.dtype, zero.device)
-        found = (squares.get(p, zero) for p in self._parameters.values())
+        found = (squares.get(p, zero) for p in parameters or self._parameters.values())
         return torch.stack([c if (c.dtype, c.device) == kind else c.to(zero) for c in found], dim=1)
 
     def restored_call(self, inputs: Inputs, *, copied: bool = True) -> Any:  # noqa: ANN401
         """Run the model, and put back the attributes that it sets on its way."""
         with attributes_restored(self._layers):
             return batches.call(self.model, inputs, copied=copied)
+
+
+def _rows_to_prove(
+    known: Known, decisions: Mapping[int, set[int]], total: int
+) -> tuple[list[int], bool]:
+    """Return the samples to measure again by autograd alone, and whether a decision asks for it.
+
+    A model may treat some batches in another way: batches 1, 2, 4, 8 … are looked at.
+
+    Args:
+        known: Of the form of the batch.
+        decisions: Samples for which the model would have decided otherwise.
+        total: The number of samples.
+    """
+    looked_at = known.batches.bit_count() == 1
+    rows: set[int] = set()
+    for decision, others in decisions.items():
+        if looked_at or decision not in known.decided:
+            rows |= {min(others), max(others)}
+    doubtful = bool(rows)
+    for end in (0, total - 1) if looked_at else ():
+        if len(rows) < _PROVED:
+            rows.add(end)
+    return sorted(rows), doubtful

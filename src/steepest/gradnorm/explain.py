@@ -110,7 +110,6 @@ def explain(
         raise InputError("there is nothing to explain without a sample")
     losses = resolve(loss, targets, total)
     engine = Engine(model, precision=precision)
-    engine.by_clock = False  # A loop that is quicker has no layers to show.
     with preserved_buffers(engine.model.modules()):
         for _ in range(2):  # Warms up and makes the plan; the second batch is looked at as well.
             engine.squared_norms(inputs, losses)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from steepest.gradnorm.backward.scaling import scales_of_half
-from steepest.gradnorm.fallback.loop import square_in_double
 from steepest.gradnorm.norms import Norm, combine
+from steepest.gradnorm.one_by_one import square_in_double
 from steepest.gradnorm.watch.cudnn import CudnnUse
 from steepest.modules import batches
 from steepest.modules.batches import Inputs

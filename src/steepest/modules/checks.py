@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -94,13 +94,13 @@ def check_reached(losses: Sequence[Tensor]) -> None:
         )
 
 
-def check_found(squares: Sequence[Mapping[nn.Parameter, Tensor]], samples: int) -> None:
+def check_found(reached: Collection[nn.Parameter], samples: int) -> None:
     """Raise if no parameter got a gradient from any loss, though they lead back to something.
 
     Raises:
         ModelError: Says what gradients may have gone to.
     """
-    if samples and not any(squares):
+    if samples and not reached:
         raise ModelError(
             "no trainable parameter gets a gradient, though the outputs have one: the model "
             "computes with other tensors than its parameters, such as copies or gathered ones; "
@@ -132,15 +132,26 @@ def check_independence(
     Raises:
         ModelError: If they do, by more than rounding.
     """
+    if not agree(small, large, first, coarseness):
+        raise ModelError(MIXED)
+
+
+def agree(small: Any, large: Any, first: int, coarseness: float) -> bool:  # noqa: ANN401
+    """Say whether a model says the same of some samples alone and within a batch.
+
+    Args:
+        small: The outputs for some samples.
+        large: The outputs for a batch.
+        first: Where these samples begin in it.
+        coarseness: Of the numbers that the model computes with.
+    """
     try:
         a = batches.logits_of(small).detach()
         b = batches.logits_of(large).detach()[first : first + len(a)]
     except ModelError:
-        return  # A loss of the user's own reads outputs that we cannot.
-    if a.shape != b.shape:
-        return
-    if bool(differ(a, b, allowed(1e-3, coarseness) * largest(a)).any()):
-        raise ModelError(MIXED)
+        return True  # A loss of the user's own reads outputs that we cannot.
+    within = allowed(1e-3, coarseness) * largest(a)
+    return a.shape != b.shape or not bool(differ(a, b, within).any())
 
 
 def unspread(model: nn.Module) -> nn.Module:

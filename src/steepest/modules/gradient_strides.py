@@ -21,6 +21,8 @@ _AS_INPUT = {F.batch_norm, torch.batch_norm}
 _ALWAYS_READ = 3
 """Inputs of so many dimensions at most are read as they are."""
 _PLAIN = {F.instance_norm, torch.instance_norm}
+CONCERNED = frozenset(_AS_INPUT | _PLAIN)
+"""Functions whose gradient may be wrong."""
 
 
 def plain_strides(samples: Tensor) -> AbstractContextManager[object]:

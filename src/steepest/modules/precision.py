@@ -136,11 +136,14 @@ class Coarseness(TorchFunctionMode):
 
     Attributes:
         worst: The coarseness of the results seen so far.
+        called: The functions seen so far.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.worst = 0.0
+        self.called: set[Callable[..., Any]] = set()
+        self._seen: set[tuple[torch.dtype, torch.dtype | None]] = set()
 
     def __torch_function__(
         self,
@@ -151,8 +154,11 @@ class Coarseness(TorchFunctionMode):
     ) -> Any:  # noqa: ANN401
         """Let one torch function run, and look at what it returns."""
         result = func(*args, **(kwargs or {}))
-        found = tensors_in(result)
-        # A recurrent layer casts within, and gives back what it was given.
-        casts = _coarsest(casting_now(device)[1] for device in {t.device for t in found})
-        self.worst = max(self.worst, coarseness_of(found), casts)
+        self.called.add(func)
+        for tensor in tensors_in(result):
+            # A recurrent layer casts within, and gives back what it was given.
+            kinds = tensor.dtype, casting_now(tensor.device)[1]
+            if kinds not in self._seen:
+                self._seen.add(kinds)
+                self.worst = max(self.worst, _coarsest(kinds))
         return result

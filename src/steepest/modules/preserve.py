@@ -142,11 +142,8 @@ def plain_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fused)
 
 
-@contextmanager
-def attributes_restored(
-    layers: Iterable[nn.Module], *, without_caches: bool = True
-) -> Iterator[None]:
-    """Put back whatever a forward pass sets in a model's modules: a cache, a flag, a layer.
+class Attributes:
+    """Attributes of a model's modules, to put back what a forward pass sets: a cache, a layer.
 
     A model that keeps what it computed from its parameters would otherwise keep our stand-ins.
     One that changes over for a batch of its liking would stay so for all others.
@@ -156,29 +153,55 @@ def attributes_restored(
         without_caches: Whether to hide what the model keeps in caches of its own, from where no
             gradient gets back to the parameters.
     """
-    saved = [(now, now.copy()) for now in map(vars, layers)]
-    held = [
-        (name, value, _contents(value) if value else ())
-        for _, before in saved
-        for name, value in before.items()
-        if name not in _OWN and isinstance(value, _CONTAINERS)
-    ]
-    for name, value, _ in held if without_caches else ():
-        if "cache" in name.lower() and isinstance(value, dict) and tensors_in(value):
-            value.clear()
-    try:
-        yield
-    finally:
-        for now, before in saved:
+
+    def __init__(self, layers: Iterable[nn.Module], *, without_caches: bool = True) -> None:
+        self._saved = [(now, now.copy()) for now in map(vars, layers)]
+        held = [
+            (name, value)
+            for _, before in self._saved
+            for name, value in before.items()
+            if name not in _OWN and isinstance(value, _CONTAINERS)
+        ]
+        self._held = [(value, _contents(value) if value else ()) for _, value in held]
+        self._caches = [
+            value for name, value in held if isinstance(value, dict) and "cache" in name.lower()
+        ] if without_caches else []  # fmt: skip
+        self._hide_caches()
+
+    def _hide_caches(self) -> None:
+        for cache in self._caches:
+            if cache and tensors_in(cache):
+                cache.clear()
+
+    def reset(self) -> None:
+        """Put everything back before another forward pass."""
+        self.put_back()
+        self._hide_caches()
+
+    def put_back(self) -> None:
+        """Put everything back."""
+        for now, before in self._saved:
             # Most often nothing was set, which is quick to see.
             if now.keys() != before.keys() or not all(map(is_, now.values(), before.values())):
                 _put_back(now, before)
-        for _, value, contents in held:
+        for value, contents in self._held:
             if not value and not contents:
                 continue
             present = _contents(value)
             if len(present) != len(contents) or not all(map(is_, present, contents)):
                 _refill(value, contents)
+
+
+@contextmanager
+def attributes_restored(
+    layers: Iterable[nn.Module], *, without_caches: bool = True
+) -> Iterator[Attributes]:
+    """Put back in the end whatever forward passes set in a model's modules."""
+    attributes = Attributes(layers, without_caches=without_caches)
+    try:
+        yield attributes
+    finally:
+        attributes.put_back()
 
 
 def _put_back(now: dict[str, Any], before: dict[str, Any]) -> None:

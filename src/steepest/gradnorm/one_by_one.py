@@ -1,8 +1,8 @@
-"""The exact way that takes anything: one sample, one forward, one backward."""
+"""The exact way that takes anything: one sample, one forward, one backward; and the proof by it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,8 +15,13 @@ from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.checks import check_reached
 from steepest.modules.losses import RowLosses
+from steepest.modules.precision import allowed, differ
 
 _PART = 2**19
+_OFF = {torch.float64: 1e-5}
+_OFF_SINGLE = 1e-2
+_NEGLIGIBLE = 1e-2
+"""So much of what is allowed, of a sample's whole gradient, may be rounding in any part of it."""
 
 
 def squares_one_by_one(
@@ -25,37 +30,39 @@ def squares_one_by_one(
     losses: RowLosses,
     parameters: Mapping[str, nn.Parameter],
     *,
+    rows: Iterable[int] | None = None,
     half: bool = True,
-) -> tuple[list[dict[nn.Parameter, Tensor]], list[Any]]:
+) -> tuple[list[Tensor], set[nn.Parameter], list[Any]]:
     """Measure some parameters one sample at a time, through autograd alone.
 
     Args:
         call: Runs the model.
         inputs: N samples.
         losses: Maps outputs for some rows to losses, each [N].
-        parameters: The parameters, by name; they require grad.
+        parameters: The P parameters, by name; they require grad.
+        rows: The samples to measure; all of them by default.
         half: Whether something may be in half precision on the way.
 
     Returns:
-        For each loss the squared norms [N] of each parameter that any sample's gradient reached,
-        and what the model returned for each sample.
+        For each loss the squared norms [n, P], the parameters that any sample's gradient reached,
+        and the model's outputs for each sample.
 
     Raises:
         ModelError: If a backward pass fails; says why.
     """
     wanted = list(parameters.values())
     reached: set[int] = set()
-    rows: list[list[Tensor]] = []
+    found: list[list[Tensor]] = []
     said: list[Any] = []
-    for i in range(batches.count(inputs)):
+    for i in range(batches.count(inputs)) if rows is None else rows:
         here = slice(i, i + 1)
         outputs = call(batches.take(inputs, here))
         values = losses(outputs, here)
-        if i == 0:
+        if not said:
             check_reached(values)
         last = len(values) - 1
         try:
-            rows.append(
+            found.append(
                 [
                     _squares_of(v, outputs, wanted, reached, keep=j < last, half=half)
                     for j, v in enumerate(values)
@@ -64,38 +71,40 @@ def squares_one_by_one(
         except (RuntimeError, ValueError) as error:
             raise _explained(error, list(parameters)) from error
         said.append(outputs.detach() if isinstance(outputs, Tensor) else None)
-    stacked = [torch.stack(column) for column in zip(*rows, strict=True)]
-    found = [{p: t[:, j] for j, p in enumerate(wanted) if j in reached} for t in stacked]
-    return found, said
+    tables = [torch.stack(column) for column in zip(*found, strict=True)]
+    return tables, {wanted[j] for j in reached}, said
 
 
 def _squares_of(
     loss: Tensor,
     outputs: Any,  # noqa: ANN401
-    parameters: list[nn.Parameter],
+    parameters: Sequence[nn.Parameter],
     reached: set[int],
     *,
     keep: bool,
     half: bool,
 ) -> Tensor:
     """Return the squared gradient norms [P] of one sample's loss [1], and note who has one."""
+    squares = torch.zeros(len(parameters), dtype=torch.float64, device=loss.device)
     if not loss.requires_grad:
-        return torch.zeros(len(parameters), dtype=torch.float64, device=loss.device)
-    scale = torch.ones(len(loss), dtype=torch.float64, device=loss.device)
-    if half:
-        scale = scales_of_half(loss, outputs, parameters)
-    scaled = (loss * scale.to(loss.dtype)).sum()
-    grads = torch.autograd.grad(scaled, parameters, retain_graph=keep, allow_unused=True)
-    zero = torch.zeros((), dtype=torch.float64, device=loss.device)
-    found: Sequence[Tensor | None] = grads
-    reached.update(j for j, g in enumerate(found) if g is not None)
-    small = [g for g in found if g is not None and _is_small(g)]
+        return squares
+    scale = scales_of_half(loss, outputs, parameters) if half else None
+    scaled = loss if scale is None else loss * scale.to(loss.dtype)
+    grads: Sequence[Tensor | None] = torch.autograd.grad(
+        scaled.sum(), parameters, retain_graph=keep, allow_unused=True
+    )
+    present = [j for j, g in enumerate(grads) if g is not None]
+    reached.update(present)
+    small = [g for g in grads if g is not None and _is_small(g)]
     norms = iter(torch._foreach_norm(small, 2, dtype=torch.float64) if small else ())  # noqa: SLF001
-    squares = [
-        zero if g is None else next(norms).square() if _is_small(g) else square_in_double(g)
-        for g in found
+    rows = [
+        (next(norms).square() if _is_small(g) else square_in_double(g)).to(loss.device)
+        for g in grads
+        if g is not None
     ]
-    return torch.stack([s.to(loss.device) for s in squares]) / scale.square()
+    if rows:
+        squares[present] = torch.stack(rows)
+    return squares if scale is None else squares / scale.square()
 
 
 def _is_small(gradient: Tensor) -> bool:
@@ -126,3 +135,27 @@ def _explained(error: Exception, names: list[str]) -> Exception:
         f"the model's backward pass failed ({in_one_line(error)}): its gradients must "
         "exist before their norms can"
     )
+
+
+def disagreeing(
+    found: Collection[Tensor], alone: Collection[Tensor], dtype: torch.dtype, coarseness: float
+) -> Tensor:
+    """Return which parameters [P] have squared norms that differ by more than rounding.
+
+    Args:
+        found: Squared norms [n, P], for each loss.
+        alone: The same, measured for each sample alone.
+        dtype: The precision of the weights.
+        coarseness: Of the numbers that the model computes with.
+    """
+    rounding = allowed(_OFF.get(dtype, _OFF_SINGLE), coarseness)
+    wrong = [
+        differ(mine.sqrt(), exact.sqrt(), rounding * (exact.sqrt() + _NEGLIGIBLE * _size(exact)))
+        for mine, exact in zip(found, alone, strict=True)
+    ]
+    return torch.cat(wrong).any(0)
+
+
+def _size(squares: Tensor) -> Tensor:
+    """Return the norms [n, 1] of whole gradients."""
+    return squares.where(torch.isfinite(squares), 0).sum(1, keepdim=True).sqrt()
