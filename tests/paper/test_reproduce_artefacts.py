@@ -130,7 +130,25 @@ def test_a_trial_is_never_held_against_the_paper(tmp_path):
     for name in ("figure-1", "table-3"):
         _, findings = made(name, work)
         assert any(r["ours"] is not None for r in findings.rows)
-        assert all(r["difference"] is None for r in findings.rows)
+        assert all(r["difference"] is r["paper"] is None for r in findings.rows)
+
+
+def test_a_trial_is_titled_by_the_data_that_it_used_and_shows_no_published_number(tmp_path):
+    work = Workspace(load_level("smoke"), tmp_path)
+    fill(work, [Need("cifar10", ("entropy-gradnorm", "random"))])
+    one, findings = made("figure-1", work)
+    figure, table = one.show(findings)
+    title = "digits, in place of CIFAR-10, CIFAR-100, SVHN, Caltech-101"
+    assert [panel.title for panel in figure.panels] == [title]
+    assert table.title.startswith(title)
+    assert not any("published" in cell for line in table.rows for cell in line)
+    page = compute(one, work)
+    assert page.title(work.level) == "Figure 1, tried on digits"
+    assert "digits in place of cifar10, cifar100, svhn, caltech101" in page.substitutions(
+        work.level
+    )
+    streets = compute(find_artefact("figure-2"), work)
+    assert streets.title(work.level) == "Figure 2, tried on digits and coloured rectangles"
 
 
 def test_all_names_and_aliases_lead_to_one_artefact_each():

@@ -57,7 +57,7 @@ def section(identity: str, title: str, *children: object) -> Safe:
 
 
 def table(caption: object, header: Sequence[object], rows: Iterable[Sequence[object]]) -> Safe:
-    """Return a table that scrolls sideways on a narrow screen.
+    """Return a table, of which a phone shows each row as a list; a matrix scrolls sideways.
 
     Args:
         caption: What the table shows.
@@ -65,15 +65,21 @@ def table(caption: object, header: Sequence[object], rows: Iterable[Sequence[obj
         rows: The first cell of each heads its row; a cell that is a ready ``td`` is kept.
     """
     head = element("tr", *(element("th", name, scope="col") for name in header))
-    body = (
-        element("tr", element("th", row[0], scope="row"), *(_cell(cell) for cell in row[1:]))
+    body = [
+        element(
+            "tr",
+            element("th", row[0], scope="row"),
+            *(_cell(cell, name) for cell, name in zip(row[1:], header[1:], strict=True)),
+        )
         for row in rows
-    )
+    ]
+    matrix = any(" style=" in row for row in body)
     whole = element(
         "table",
         element("caption", element("span", caption)),
         element("thead", head),
         element("tbody", *body),
+        class_=None if matrix else "stacked",
     )
     return element("div", whole, class_="scroll", tabindex="0", role="group", aria_label=caption)
 
@@ -110,6 +116,9 @@ def heat_cell(text: object, strength: float) -> Safe:
     return element("td", text, style=f"background-color:rgba(0,114,178,{alpha:.2f})")
 
 
-def _cell(cell: object) -> Safe:
+def _cell(cell: object, column: object) -> Safe:
     ready = isinstance(cell, Safe) and cell.startswith("<td")
-    return escape(cell) if ready else element("td", cell)
+    if ready:
+        return escape(cell)
+    kind = "none" if cell == "–" else None
+    return element("td", element("span", cell), class_=kind, data_label=str(column) or None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -17,6 +17,7 @@ from steepest.core.tables import from_table
 from steepest.errors import ConfigError, UnknownNameError
 from steepest.experiment.config import Config, load_config, parse_setting
 from steepest.experiment.variants import Variant
+from steepest.paper.need import Need
 from steepest.paper.scenes import SCENES, scenes_in
 from steepest.strategies import create, names
 
@@ -131,6 +132,12 @@ class Level:
         if setting not in self.settings:
             raise UnknownNameError("setting", setting, self.settings)
         return self.settings[setting].same_as or setting
+
+    def stand_ins(self, needs: Iterable[Need]) -> dict[str, str]:
+        """Return which data stand in for those of the paper, by the experiment's name."""
+        names = dict.fromkeys(need.setting.removesuffix(_FULL) for need in needs)
+        found = {name: self.settings[self.resolve(name)].stand_in for name in names}
+        return {name: stand for name, stand in found.items() if stand}
 
     def seeds_of(self, setting: str, most: int | None = None) -> tuple[int, ...]:
         """Return the seeds of an experiment, the first ones if only some are wanted."""

@@ -25,6 +25,8 @@ from steepest.paper.parts import FigurePart, Part, TablePart
 
 State = Literal["complete", "partial", "not there"]
 
+_TRIAL = "A trial run: it shows that everything works, on other data, and none of it is a result."
+
 
 @dataclass(frozen=True)
 class Made:
@@ -50,6 +52,21 @@ class Made:
         except ValueError:
             return str(folder)
 
+    def title(self, level: Level) -> str:
+        """Return what it shows, and for a trial on which data."""
+        stands = dict.fromkeys(level.stand_ins(self.artefact.needs()).values())
+        if level.comparable or not stands:
+            return self.artefact.title
+        return f"{self.artefact.paper}, tried on {' and '.join(stands)}"
+
+    def substitutions(self, level: Level) -> str:
+        """Say what a trial took in place of which data of the paper."""
+        stands: dict[str, list[str]] = {}
+        for data, stand in level.stand_ins(self.artefact.needs()).items():
+            stands.setdefault(stand, []).append(data)
+        told = "; ".join(f"{stand} in place of {', '.join(of)}" for stand, of in stands.items())
+        return f"{_TRIAL} Data used: {told}." if told else _TRIAL
+
     @property
     def state(self) -> State:
         """Whether it is complete."""
@@ -74,11 +91,9 @@ def render_artefact(
     header = element(
         "header",
         paragraph(one.paper, "kicker"),
-        element("h1", one.title),
+        element("h1", made.title(level)),
         paragraph(_verdict(made, level), "headline"),
-        paragraph(_trial(level, made.runs), "warning", role="note")
-        if not level.comparable
-        else None,
+        None if level.comparable else paragraph(made.substitutions(level), "warning", role="note"),
         _facts(made, level, command),
     )
     shown = [_show(part, number, figures) for number, part in enumerate(parts)]
@@ -88,7 +103,7 @@ def render_artefact(
     )  # fmt: skip
     foot = "Beside this page: data.json, data.csv, table.md and the figures as SVG and PNG."
     back = element("a", "All artefacts", href="../index.html")
-    return whole_page(one.title, header, main, join([element("p", back), paragraph(foot)]))
+    return whole_page(made.title(level), header, main, join([element("p", back), paragraph(foot)]))
 
 
 @dataclass(frozen=True)
@@ -129,7 +144,7 @@ def render_index(entries: Sequence[Entry], level: Level) -> str:
         "header",
         paragraph("Boosting Active Learning via Improving Test Performance (AAAI-22)", "kicker"),
         element("h1", "The paper's tables and figures, made again"),
-        paragraph(_trial(level, ()), "warning", role="note") if not level.comparable else None,
+        None if level.comparable else paragraph(_TRIAL, "warning", role="note"),
         element("dl", _fact("preset", level.name)),
     )
     head = ("artefact", "in the paper", "name", "state", "made from", "by")
@@ -144,7 +159,8 @@ def _verdict(made: Made, level: Level) -> str:
     rows = made.findings.rows
     ours = [row for row in rows if row.get("ours") is not None]
     if not ours:
-        return "Nothing has been measured yet; what is published stands here alone."
+        alone = "; published numbers stand here alone" if level.comparable else ""
+        return f"Nothing has been measured yet{alone}."
     seeds = sorted({seed for row in ours for seed in row.get("seeds", ())})
     text = f"{len(ours)} numbers measured, n = {len(seeds)} at most"
     apart = [abs(row["difference"]) for row in ours if row.get("difference") is not None]
@@ -152,13 +168,6 @@ def _verdict(made: Made, level: Level) -> str:
         return f"{text}."
     middle = sorted(apart)[len(apart) // 2]
     return f"{text}; {len(apart)} have a published one, median distance {middle:.2f}."
-
-
-def _trial(level: Level, runs: Sequence[FinishedRun]) -> str:
-    stands = {run.setting: level.settings[level.resolve(run.setting)].stand_in for run in runs}
-    text = "; ".join(f"{stand} instead of {data}" for data, stand in stands.items() if stand)
-    also = f" Learnt from: {text}." if text else ""
-    return f"A trial of the path on other data: nothing here is a result.{also}"
 
 
 def _facts(made: Made, level: Level, command: str) -> Safe:

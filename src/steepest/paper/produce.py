@@ -13,7 +13,7 @@ from steepest.paper.artefact import Artefact, Findings, all_artefacts, find_arte
 from steepest.paper.need import Need
 from steepest.paper.page import Made
 from steepest.paper.protocol import MENDED
-from steepest.paper.publication import published
+from steepest.paper.publication import Published, published
 from steepest.paper.run_making import Wanted, absent_files, make_missing, wanted_runs
 from steepest.paper.workspace import Workspace
 from steepest.paper.writing import write_artefact, write_index
@@ -75,7 +75,9 @@ def compute(one: Artefact, work: Workspace) -> Made:
     """Compute an artefact; if it cannot be made, its page says why."""
     work.used.clear()
     try:
-        findings = one.compute(work, published(one.name))
+        # No published number stands beside one that other data gave.
+        known = published(one.name) if work.level.comparable else Published()
+        findings = one.compute(work, known)
     except SteepestError as error:  # One artefact's trouble is no reason to leave out the others.
         findings = Findings(missing=(str(error),))
     findings = replace(

@@ -30,7 +30,7 @@ def write_artefact(made: Made, level: Level, out: Path, command: str) -> Path:
     Where nothing can be drawn, as on a server without matplotlib, figures are left out.
     """
     folder = out / made.artefact.name
-    parts = _parts(made)
+    parts = _parts(made, level)
     if find_spec("matplotlib") is None:
         parts = tuple(part for part in parts if not isinstance(part, FigurePart))
     figures = [part for part in parts if isinstance(part, FigurePart)]
@@ -76,9 +76,11 @@ def _entry(file: Path, level: Level) -> Entry | None:
         return None
 
 
-def _parts(made: Made) -> tuple[Part, ...]:
+def _parts(made: Made, level: Level) -> tuple[Part, ...]:
     """Return tables and figures; without any number of ours, what is published."""
     if not made.findings.rows:
+        if not level.comparable:
+            return ()
         words = published(made.artefact.name)
         return (published_table(words),) if words.series else ()
     shown = made.artefact.show(made.findings)
@@ -116,8 +118,8 @@ def _plain(value: object) -> object:
 
 
 def _markdown(made: Made, level: Level, parts: Sequence[Part]) -> str:
-    trial = [] if level.comparable else ["A trial on other data: nothing here is a result.\n"]
-    title = f"## {made.artefact.paper}: {made.artefact.title}\n"
+    trial = [] if level.comparable else [f"{made.substitutions(level)}\n"]
+    title = f"## {made.artefact.paper}: {made.title(level)}\n"
     tables = [markdown_table(part) for part in parts if isinstance(part, TablePart)]
     words = [f"- {sentence}" for sentence in (*made.findings.notes, *made.findings.missing)]
     return "\n".join([*trial, title, *tables, *words]) + "\n"
@@ -127,7 +129,7 @@ def _json(made: Made, level: Level, command: str) -> str:
     findings = made.findings
     whole: dict[str, Any] = {
         "artefact": made.artefact.name,
-        "title": made.artefact.title,
+        "title": made.title(level),
         "paper": made.artefact.paper,
         "preset": level.name,
         "comparable": level.comparable,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from steepest.experiment.outcomes import headline_metric
 from steepest.experiment.report.figures import line_styles
 from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.finished_runs import FinishedRun
+from steepest.paper.level import Level
 from steepest.paper.need import Need
 from steepest.paper.parts import FigurePart, Panel, Part, Row, curve_table
 from steepest.paper.protocol import FIGURE_METHODS, share_of
@@ -74,18 +75,21 @@ class CurvesFigure(Artefact):
 
     def compute(self, work: Workspace, published: Published) -> Findings:
         """Gather the curves of every data set."""
-        rows = [r for part in self.sets for r in _rows(part, work, published)]
-        notes = [self.note] if self.note else []
+        titles = _titles(self.sets, work.level)
+        sets = [part for part in self.sets if part.data in titles]
+        rows = [r for part in sets for r in _rows(part, work, published)]
+        notes = [self.note] if self.note and work.level.comparable else []
         if any(r["method"].endswith("(cold)") for r in rows):
             notes.append("A curve called (cold) trains from fresh weights in every cycle.")
-        more = {"comparable": work.level.comparable}
+        more = {"comparable": work.level.comparable, "titles": titles}
         return Findings(tuple(rows), tuple(notes), more=more)
 
     def show(self, findings: Findings) -> tuple[Part, ...]:
         """Return one figure of all panels that have a curve, and a table for each data set."""
         panels, tables = [], []
         beside = bool(findings.more.get("comparable"))
-        for part in self.sets:
+        titles = findings.more["titles"]
+        for part in (replace(one, title=titles.get(one.data, "")) for one in self.sets):
             own = [r for r in findings.rows if r["data"] == part.data]
             if any(r["ours"] is not None for r in own):
                 panels.append(_panel(part, own, beside=beside))
@@ -96,10 +100,25 @@ class CurvesFigure(Artefact):
         figure = FigurePart(
             "curves",
             f"Means over seeds{_PUBLISHED if beside else ''}.",
-            f"{self.title}: one panel for each data set, labels to the right",
+            f"{' and '.join(titles.values())}: one panel each, labels to the right",
             tuple(panels),
         )
         return (figure, *tables)
+
+
+def _titles(sets: Sequence[CurveSet], level: Level) -> dict[str, str]:
+    """Return the titles of panels by experiment; in a trial, one for the data that were used."""
+    if level.comparable:
+        return {part.data: part.title for part in sets}
+    taken: dict[str, list[CurveSet]] = {}
+    for part in sets:
+        taken.setdefault(level.resolve(part.data), []).append(part)
+    stands = level.stand_ins([Need(part.data, ()) for part in sets])
+    found = {}
+    for parts in taken.values():
+        data, names = parts[0].data, ", ".join(part.title for part in parts)
+        found[data] = f"{stands[data]}, in place of {names}" if data in stands else names
+    return found
 
 
 def _rows(part: CurveSet, work: Workspace, published: Published) -> Iterable[Row]:
