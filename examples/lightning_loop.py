@@ -1,11 +1,13 @@
-"""The loop around Lightning.
+"""Lightning: after each fit, the module chooses the next samples to label.
 
-Run it with ``python examples/lightning_loop.py``; it takes lightning.
+Run it with ``python examples/lightning_loop.py [FOLDER]``; it takes lightning. While it runs, and
+afterwards, people may label the samples in FOLDER by the other ways into a project.
 """
 # ruff: noqa: INP001, T201
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import lightning
@@ -13,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-import steepest
 from steepest.data import load
+from steepest.integrations.lightning import ActiveLearning
 from steepest.labelling import OracleLabeller
 
 
@@ -36,25 +38,28 @@ class Classifier(lightning.LightningModule):
 
 
 def main() -> None:
-    """Learn from 40 random labels, then from 40 more in each of three rounds."""
+    """Learn from 40 random labels, then from 40 more after each of three fits."""
     warnings.filterwarnings("ignore", module="lightning")  # its advice, such as more workers
     data = load("digits")
     images, test_images = data.train_images.float() / 255, data.test_images.float() / 255
+    people = OracleLabeller(data.train_labels)  # stands for the people who label
 
-    def fit(ids: list[int], labels: list[int]) -> nn.Module:
+    folder = sys.argv[1] if len(sys.argv) > 1 else "digits-project"
+    learning = ActiveLearning(images, k=40, folder=folder, strategy="margin", progress=False)
+    picks = learning.choose()  # without a model: at random
+    for _ in range(4):
+        if picks is not None:
+            learning.tell(people.label(picks.ids).labels)
+        ids, labels = learning.labelled()
         torch.manual_seed(0)
         model, labelled = Classifier(), TensorDataset(images[ids], torch.tensor(labels))
-        batches = DataLoader(labelled, 20, shuffle=True)
-        lightning.Trainer(max_epochs=10, accelerator="cpu", barebones=True).fit(model, batches)
-        return model
-
-    def evaluate() -> float:
-        return float((loop.model(test_images).argmax(1) == data.test_labels).float().mean())
-
-    label = OracleLabeller(data.train_labels)  # stands for the people who label
-    loop = steepest.ActiveLoop(images, fit=fit, label=label, evaluate=evaluate, strategy="margin")
-    for record in loop.run(rounds=4, k=40):
-        print(f"{record.labelled:4d} labels  accuracy {record.metrics['metric']:.3f}")
+        options = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False}
+        quiet = {"enable_progress_bar": False, "enable_model_summary": False}
+        trainer = lightning.Trainer(max_epochs=10, callbacks=[learning], **options, **quiet)
+        trainer.fit(model, DataLoader(labelled, 20, shuffle=True))
+        accuracy = (model(test_images).argmax(1) == data.test_labels).float().mean()
+        print(f"{len(ids):4d} labels  accuracy {float(accuracy):.3f}")
+        picks = learning.selection
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def run_script(path, capsys, monkeypatch):
     return capsys.readouterr().out
 
 
-OPTIONAL = ("lightning", "pyarrow", "skorch", "sklearn", "transformers")
+OPTIONAL = ("datasets", "lightning", "pyarrow", "skorch", "sklearn", "transformers")
 """What examples may take that need not be installed."""
 
 
