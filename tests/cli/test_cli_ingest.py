@@ -169,7 +169,7 @@ def test_a_loop_that_is_none_is_one_line(workshop, capsys):
         assert_one_line(run_here(capsys, "ingest", "l.csv", "--run", "loop", "--who", who), "--who")
     told = run_here(capsys, "ingest", "l.csv", "--run", "loop", "--background", "cat")
     assert told.code == 0
-    told = run_here(capsys, "ingest", "l.csv", "--run", "loop", "--coco", "m.json")
+    told = run_here(capsys, "ingest", "l.csv", "--run", "loop", "--npz", "m.npz")
     assert (told.code, "no maps" in told.err) == (2, True)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, SERVER, LoopFolder
-from steepest.labelling.exchange.ingest import FORMATS, Ingested, ingest
+from steepest.labelling.exchange.ingest import Ingested, ingest, readable_formats
 
 EXAMPLES = ("steepest ingest to-label.csv --run loop",)
 
@@ -19,11 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="labels.csv, labels.jsonl, or the .json that Label Studio exports",
+        help="a file or folder of labels: .csv, .jsonl, the .json that Label Studio exports, or "
+        "another --format",
     )
     add_loop_folder(parser)
     parser.add_argument(
-        "--format", choices=FORMATS, help="what the file is, if its name does not say"
+        "--format",
+        choices=readable_formats(),
+        help="what the file or folder is, if its name does not say",
     )
     parser.add_argument(
         "--who", default="file", metavar="NAME", help="who labelled (default: file)"
@@ -87,7 +90,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 def add_map_files(parser: argparse.ArgumentParser) -> None:
     """Add the files that label maps can be written to."""
     parser.add_argument(
-        "--coco", type=Path, metavar="FILE", help="write all label maps as a COCO file"
+        "--coco", type=Path, metavar="FILE", help="write all labels or label maps as a COCO file"
     )
     parser.add_argument(
         "--npz", type=Path, metavar="FILE", help="write all label maps as an npz file"
@@ -96,12 +99,12 @@ def add_map_files(parser: argparse.ArgumentParser) -> None:
 
 def write_map_files(arguments: argparse.Namespace, folder: LoopFolder) -> None:
     """Write the label maps on record where they are wanted."""
-    from steepest.labelling.exchange.map_files import write_coco, write_npz
+    from steepest.labelling.exchange.export import export_labels
 
-    for path, write in ((arguments.coco, write_coco), (arguments.npz, write_npz)):
+    for path, kind in ((arguments.coco, "coco"), (arguments.npz, "npz")):
         if path is not None:
-            write(folder, folder.read_pool(), path)
-            print(f"Label maps: {path}")
+            export_labels(folder, kind, path)
+            print(f"Exported: {path}")
 
 
 def say(done: Ingested) -> str:

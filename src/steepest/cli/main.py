@@ -25,9 +25,9 @@ COMMANDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "demo": "a first useful result in a minute, from data inside the package",
             "select": "choose what to label next",
             "label": "label a folder of images on a local page",
-            "ingest": "take in labels from a file",
+            "ingest": "import labels from a file or folder",
             "label-studio": "label with a Label Studio server",
-            "project": "write a labelling project as JSON lines, or read one",
+            "project": "export a labelling project or its labels, or import a project",
         },
         "compare and report": {
             "run": "run one experiment, or resume it",

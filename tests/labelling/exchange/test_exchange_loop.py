@@ -12,11 +12,11 @@ from small_exchange import CLASSES, IDS, labels_of, make_folder
 from torch import nn
 
 from steepest.errors import InputError, JournalError, ModelError, RunFolderError
-from steepest.labelling.exchange.export import check_export, export_text
+from steepest.labelling.exchange.export import check_export, export_labels, export_text
 from steepest.labelling.exchange.folder import LoopFolder, Settings, read_names
+from steepest.labelling.exchange.formats.coco import column_runs
 from steepest.labelling.exchange.guesses import guess
 from steepest.labelling.exchange.ingest import ingest
-from steepest.labelling.exchange.map_files import column_runs, write_coco, write_npz
 from steepest.labelling.exchange.maps import MapStore
 from steepest.labelling.exchange.vocabulary import Vocabulary
 
@@ -120,7 +120,7 @@ def test_maps_become_coco_and_npz(tmp_path, write):
     pixels = np.array([[0, 0, 255], [1, 0, 255]], dtype=np.uint8)
     with folder.open_pool() as pool:
         pool.label(["a.png"], [folder.maps.save(pixels)], cycle=0, who="ana")
-    write_coco(folder, folder.read_pool(), tmp_path / "m.json")
+    assert export_labels(folder, "coco", tmp_path / "m.json") == (1, 0)
     coco = json.loads((tmp_path / "m.json").read_text())
     assert coco["images"] == [{"id": 1, "file_name": "a.png", "height": 2, "width": 3}]
     assert coco["categories"][1] == {"id": 2, "name": "dog"}
@@ -128,12 +128,16 @@ def test_maps_become_coco_and_npz(tmp_path, write):
     assert first["segmentation"] == {"counts": [0, 1, 1, 2, 2], "size": [2, 3]}
     assert (first["area"], first["bbox"], first["category_id"]) == (3, [0, 0, 2, 2], 1)
     assert (second["bbox"], second["area"]) == ([0, 1, 1, 1], 1)
-    write_npz(folder, folder.read_pool(), tmp_path / "m.npz")
+    export_labels(folder, "npz", tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz") as arrays:
         assert np.array_equal(arrays["map_0"], pixels)
         assert arrays["ids"].tolist() == ["a.png"]
     with pytest.raises(InputError, match="no maps"):
-        write_coco(make_folder(tmp_path / "other"), folder.read_pool(), tmp_path / "n.json")
+        export_labels(make_folder(tmp_path / "other"), "npz", tmp_path / "n.npz")
+    with pytest.raises(InputError, match="has label maps: write them as coco or npz"):
+        export_labels(folder, "cvat", tmp_path / "n.xml")
+    with pytest.raises(InputError, match="box, mask or set of keypoints"):
+        ingest(tmp_path / "m.json", make_folder(tmp_path / "third"), kind="coco")
 
 
 def test_runs_go_down_the_columns():

@@ -8,8 +8,8 @@ import pytest
 from small_project import CLASSES, make_names, make_photos, open_project
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.csv_file import sheet
-from steepest.labelling.exchange.jsonl_file import lines
+from steepest.labelling.exchange.formats.csv import sheet
+from steepest.labelling.exchange.formats.jsonl import lines
 from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.labelling.project import importing
 from steepest.labelling.project.classes import ClassList

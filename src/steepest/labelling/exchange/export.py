@@ -10,11 +10,13 @@ from pathlib import Path
 
 from steepest.errors import InputError
 from steepest.labelling.exchange.answers import merge, plan
-from steepest.labelling.exchange.csv_file import is_sheet, read_csv, sheet
 from steepest.labelling.exchange.folder import LoopFolder
-from steepest.labelling.exchange.jsonl_file import lines, read_jsonl
+from steepest.labelling.exchange.formats.csv import is_sheet, read_csv, sheet
+from steepest.labelling.exchange.formats.jsonl import lines, read_jsonl
+from steepest.labelling.exchange.label_format import FORMATS, LabelSet
 from steepest.labelling.exchange.rounds import Numbered, put_together
 from steepest.labelling.exchange.rows import Reader, to_answers
+from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION
 from steepest.pool import Pool
 
 SUFFIXES = {"csv": ".csv", "jsonl": ".jsonl", "label-studio": ".json"}
@@ -124,3 +126,33 @@ def export_text(kind: str, made: Sequence[Numbered], folder: LoopFolder | None) 
             told = replace(pick, score=0.0) if math.isnan(pick.score) else pick
             tasks.append(make_task(told, shown.data_url, shown.size, folder, key))
     return json.dumps(tasks) + "\n"
+
+
+def export_labels(folder: LoopFolder, kind: str, path: Path) -> tuple[int, int]:
+    """Write all labels on record in the format of another program.
+
+    Returns:
+        The number of samples with a label, and of those left out because they have none of the
+        classes, which the format cannot say.
+
+    Raises:
+        InputError: If the labels do not fit the format, or cannot be written.
+    """
+    format_type, words = FORMATS.get(kind), folder.vocabulary
+    ids, labels = folder.read_pool().labelled()
+    photos = folder.source if folder.source.is_dir() else None
+    if words.task == SEGMENTATION:
+        if not format_type.maps:
+            raise InputError(f"{folder.path} has label maps: write them as coco or npz")
+        found = LabelSet(words.names, {}, photos, folder.maps.load_all(ids, labels))
+        format_type().write(found, path)
+        return len(ids), 0
+    if not format_type.labels:
+        raise InputError(f"{folder.path} is a loop of {words.task}: it has no maps")
+    several = words.task == MULTI_LABEL
+    if several and not format_type.multi_label:
+        raise InputError(f"{kind} has one class for each sample; take another --format")
+    named = {i: words.to_names(label) for i, label in zip(ids, labels, strict=True)}
+    kept = {i: names for i, names in named.items() if names or format_type.empty}
+    format_type().write(LabelSet(words.names, kept, photos, multi_label=several), path)
+    return len(kept), len(named) - len(kept)

@@ -8,27 +8,24 @@ from pathlib import Path
 
 from steepest.core.files import write_atomically
 from steepest.core.wording import counted
-from steepest.errors import InputError, JournalError, UnknownNameError
+from steepest.errors import InputError, JournalError
 from steepest.labelling.exchange.answers import Answer, Change, carry_out, merge, plan
-from steepest.labelling.exchange.csv_file import read_csv, table_text
 from steepest.labelling.exchange.folder import LABELS, LoopFolder, next_round
-from steepest.labelling.exchange.jsonl_file import read_jsonl
-from steepest.labelling.exchange.rows import Reader, Row, to_answers
+from steepest.labelling.exchange.formats.csv import read_csv, table_text
+from steepest.labelling.exchange.label_format import FORMATS
+from steepest.labelling.exchange.rows import Row, to_answers
 from steepest.labelling.project.ledger import ProjectPool
 from steepest.labelling.project.store import FILE_NAME
 from steepest.labelling.separators import BAR
 from steepest.pool import Pool, State, Verb
 
 LABEL_STUDIO = "label-studio"
-SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": LABEL_STUDIO,
-}
-_READERS: dict[str, Reader] = {"csv": read_csv, "jsonl": read_jsonl}
-FORMATS = (*_READERS, LABEL_STUDIO)
+"""The one format that is not in the registry: it says more than labels."""
+
+
+def readable_formats() -> list[str]:
+    """Return the names of all formats that labels can be read from."""
+    return sorted([LABEL_STUDIO, *(n for n in FORMATS.names() if FORMATS.get(n).labels)])
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def ingest(
     Args:
         path: The file.
         folder: The loop's folder.
-        kind: ``"csv"``, ``"jsonl"`` or ``"label-studio"``; None goes by the file's name.
+        kind: A format's name, or ``"label-studio"``; None goes by the file's name.
         relabel: Whether labels on record may be replaced.
         who: Who labelled, if the file does not say.
         background: The class of pixels without one, for masks of Label Studio.
@@ -93,7 +90,8 @@ def ingest(
             rules = Rules(folder, pool, background=background, disagreement=disagreement)
             answers = read_export(path, rules)
         else:
-            answers = to_answers(rows, path, folder.vocabulary, pool)
+            stems = FORMATS.get(kind).stems
+            answers = to_answers(rows, path, folder.vocabulary, pool, stems=stems)
         answers = merge(answers, str(path), folder.say)
         changes = plan(pool, answers, who=who, may_change=lambda _: relabel, say=folder.say)
         if path.resolve() != (folder.path / LABELS).resolve():
@@ -198,18 +196,18 @@ def _rename(label: str, renamed: Mapping[str, str]) -> str:
 
 
 def _read_rows(path: Path, kind: str) -> list[Row]:
-    if kind not in _READERS:
-        raise UnknownNameError("format of labels", kind, FORMATS)
-    rows = list(_READERS[kind](path))
+    rows = list(FORMATS.get(kind)().read(path))
     if not rows:
         raise InputError(f"{path}: has no rows; give a file with labels")
     return rows
 
 
 def _kind_of(path: Path) -> str:
-    try:
-        return SUFFIXES[path.suffix.lower()]
-    except KeyError:
-        raise InputError(
-            f"{path}: is no {', '.join(SUFFIXES)}; say what it is by --format"
-        ) from None
+    if path.is_dir():
+        return "yolo"
+    suffix = path.suffix.lower()
+    kinds = {end: name for name in FORMATS.names() for end in FORMATS.get(name).suffixes}
+    kinds[".json"] = LABEL_STUDIO
+    if suffix not in kinds:
+        raise InputError(f"{path}: is no {', '.join(kinds)}; say what it is by --format")
+    return kinds[suffix]

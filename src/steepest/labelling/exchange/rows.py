@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, SteepestError
@@ -63,7 +63,9 @@ def skip_reason(told: str) -> str:
     return "" if reason.lower() in _NOT_SKIPPED else reason
 
 
-def to_answers(rows: Iterable[Row], path: Path, words: Vocabulary, pool: Pool) -> list[Answer]:
+def to_answers(
+    rows: Iterable[Row], path: Path, words: Vocabulary, pool: Pool, *, stems: bool = False
+) -> list[Answer]:
     """Return what the rows say; those without an answer are passed over.
 
     Args:
@@ -71,11 +73,12 @@ def to_answers(rows: Iterable[Row], path: Path, words: Vocabulary, pool: Pool) -
         path: From which file.
         words: The task and its classes.
         pool: The samples.
+        stems: Whether ids lack the endings of file names.
 
     Raises:
         InputError: Naming the row, if a sample or a class is not known.
     """
-    answers, find = [], id_finder(pool)
+    answers, find = [], id_finder(pool, stems=stems)
     for row in rows:
         try:
             answer = _answer(row, path, words, find)
@@ -86,12 +89,20 @@ def to_answers(rows: Iterable[Row], path: Path, words: Vocabulary, pool: Pool) -
     return answers
 
 
-def id_finder(pool: Pool) -> Callable[[object], SampleId]:
+def id_finder(pool: Pool, *, stems: bool = False) -> Callable[[object], SampleId]:
     """Return what finds the pool's id that a file or a server means.
 
     It raises an ``InputError`` if there is none.
+
+    Args:
+        pool: The samples.
+        stems: Whether ids lack the endings of file names.
     """
-    numbered = isinstance(pool.ids()[0], int)
+    ids = pool.ids()
+    numbered = isinstance(ids[0], int)
+    by_stem: dict[str, list[SampleId]] = {}
+    for sample in ids if stems else ():
+        by_stem.setdefault(str(PurePosixPath(str(sample)).with_suffix("")), []).append(sample)
 
     def find(value: object) -> SampleId:
         sample = value
@@ -101,6 +112,11 @@ def id_finder(pool: Pool) -> Callable[[object], SampleId]:
         for name in known:
             if isinstance(name, (int, str)) and not isinstance(name, bool) and name in pool:
                 return name
+        named = [sample for name in known for sample in by_stem.get(str(name), ())]
+        if len(named) > 1:
+            raise InputError(f"{value!r} may be {named[0]!r} or {named[1]!r}; rename one of them")
+        if named:
+            return named[0]
         raise InputError(f"there is no sample {value!r} in the pool")
 
     return find

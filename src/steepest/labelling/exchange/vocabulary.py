@@ -89,8 +89,12 @@ class Vocabulary:
             return self.from_names(value)
         return self.from_text(value) if isinstance(value, str) else self.from_names([value])
 
+    def to_names(self, label: Label) -> tuple[str, ...]:
+        """Return the names of a label's classes."""
+        if isinstance(label, str):
+            return (label,)
+        return tuple(self.names[c] for c in (label if isinstance(label, list) else [label]))
+
     def to_text(self, label: Label) -> str:
         """Return a label as ``from_text`` reads it."""
-        if isinstance(label, list):
-            return BAR.join(self.names[c] for c in label) or BAR
-        return self.names[label] if isinstance(label, int) else label
+        return BAR.join(self.to_names(label)) or BAR

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeGuard, get_args
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.csv_file import read_csv
-from steepest.labelling.exchange.jsonl_file import read_jsonl
+from steepest.labelling.exchange.formats.csv import read_csv
+from steepest.labelling.exchange.formats.jsonl import read_jsonl
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.listing import is_sample_name
 from steepest.labelling.separators import split_names

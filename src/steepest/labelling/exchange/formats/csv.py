@@ -1,4 +1,4 @@
-"""Label files as tables: ``id,label`` (or ``labels``) and, if wanted, ``skip``."""
+"""Tables: columns ``id`` and ``label`` (or ``labels``), and optionally ``skip``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,34 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from steepest.core.files import write_atomically
 from steepest.core.wording import counted
 from steepest.errors import InputError
+from steepest.labelling.exchange.label_format import FORMATS, LabelFormat, LabelSet
 from steepest.labelling.exchange.rows import Row, read_text, skip_reason
+from steepest.labelling.separators import BAR
 from steepest.selecting.selection import Selection
 
 _SEPARATORS = (",", ";", "\t")
 _ID_COLUMN = frozenset({"id"})
 _LABEL_COLUMNS = frozenset({"label", "labels"})
+
+
+@FORMATS.register("csv")
+class Csv(LabelFormat):
+    """A table with a header."""
+
+    suffixes = (".csv", ".tsv")
+    empty = True
+
+    def write(self, labels: LabelSet, path: Path) -> None:
+        """Write one file."""
+        cells = ([sample, BAR.join(names) or BAR] for sample, names in labels.labels.items())
+        write_atomically(path, table_text([["id", "label"], *cells]))
+
+    def read(self, path: Path) -> Iterator[Row]:
+        """Read one file."""
+        yield from read_csv(path)
 
 
 def read_csv(path: Path) -> Iterator[Row]:

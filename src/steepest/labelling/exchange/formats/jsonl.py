@@ -1,4 +1,4 @@
-"""Label files with one JSON object per line."""
+"""JSON lines: one object per sample."""
 
 from __future__ import annotations
 
@@ -7,18 +7,45 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+from steepest.core.files import write_atomically
 from steepest.core.parsing import parse_json
 from steepest.errors import InputError
+from steepest.labelling.exchange.label_format import FORMATS, LabelFormat, LabelSet
 from steepest.labelling.exchange.rows import Row, read_text, skip_reason
 from steepest.selecting.selection import Selection
 
 _OUR_KEYS = frozenset({"label", "labels", "skip"})
 
 
-def read_jsonl(path: Path) -> Iterator[Row]:
-    """Read lines such as ``{"id": "a.png", "label": "cat"}``; other keys are passed over.
+@FORMATS.register("jsonl")
+class JsonLines(LabelFormat):
+    """One JSON object per line."""
 
-    The classes may stand under ``labels`` too, as a list or by themselves.
+    suffixes = (".jsonl", ".ndjson")
+    empty = True
+
+    def write(self, labels: LabelSet, path: Path) -> None:
+        """Write one file."""
+        entries = (
+            {"id": i, "labels": list(names)} if labels.multi_label else {"id": i, "label": names[0]}
+            for i, names in labels.labels.items()
+        )
+        text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+        write_atomically(path, text)
+
+    def read(self, path: Path) -> Iterator[Row]:
+        """Read one file."""
+        yield from read_jsonl(path)
+
+
+def read_jsonl(path: Path, id_key: str = "id") -> Iterator[Row]:
+    """Read lines such as ``{"id": "a.png", "label": "cat"}``; other keys are ignored.
+
+    The classes may also be under ``labels``, as a list or one alone.
+
+    Args:
+        path: The file.
+        id_key: The key of the sample's id.
 
     Raises:
         InputError: With the line's number, if one is malformed.
@@ -30,11 +57,12 @@ def read_jsonl(path: Path) -> Iterator[Row]:
             entry = parse_json(line)
         except ValueError as error:
             raise InputError(f"{path}, line {number}: is no JSON ({error})") from error
-        if not isinstance(entry, dict) or "id" not in entry or not entry.keys() & _OUR_KEYS:
-            raise InputError(f'{path}, line {number}: is not of the form {{"id": …, "label": …}}')
+        if not isinstance(entry, dict) or id_key not in entry or not entry.keys() & _OUR_KEYS:
+            form = f'{{"{id_key}": …, "label": …}}'
+            raise InputError(f"{path}, line {number}: is not of the form {form}")
         label, reason = _label(entry, path, number), _reason(entry, path, number)
         who, at = (_text(entry, key) for key in ("annotator", "at"))
-        yield Row(f"line {number}", entry["id"], label, reason, who, at)
+        yield Row(f"line {number}", entry[id_key], label, reason, who, at)
 
 
 def lines(picks: Selection) -> str:
