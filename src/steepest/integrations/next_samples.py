@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from steepest.core.parsing import whole_number
 from steepest.core.seeds import SampleId
 from steepest.core.wording import counted
 from steepest.errors import InputError, SettingWarning, SteepestError
@@ -20,7 +21,7 @@ from steepest.loop import ActiveLoop
 from steepest.modules import batches
 from steepest.modules.preserve import evaluating
 from steepest.pool import Label, State
-from steepest.selecting.options import DEFAULT_STRATEGY, whole_number
+from steepest.selecting.options import DEFAULT_STRATEGY
 from steepest.selecting.samples import PoolLike, as_samples
 from steepest.selecting.selection import Selection
 from steepest.strategies import Strategy

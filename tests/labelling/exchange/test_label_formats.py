@@ -237,6 +237,30 @@ def test_datumaro_reads_what_is_exported_and_writes_what_is_imported(
     assert labels_of(other) == labels_of(folder)
 
 
+def test_fiftyone_reads_what_is_exported(make, photos, tmp_path):
+    importers = pytest.importorskip("fiftyone.utils.data.importers")
+    said = {IDS[0]: [0, 2], IDS[1]: [3], IDS[4]: []}
+    export_labels(fill(make("one", "multi-label"), said), "fiftyone", tmp_path / "labels.json")
+    reader = importers.FiftyOneImageClassificationDatasetImporter(
+        data_path=str(photos), labels_path=str(tmp_path / "labels.json")
+    )
+    reader.setup()
+    found = {path: [one.label for one in label.classifications] for path, _, label in reader}
+    assert found == {str(photos / i): [CLASSES[c] for c in label] for i, label in said.items()}
+
+
+def test_hugging_face_reads_what_is_exported(make, photos, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    said = {IDS[0]: 0, IDS[1]: 2}
+    export_labels(fill(make("one"), said), "hugging-face", photos / "metadata.jsonl")
+    builder = datasets.load_dataset_builder(
+        "imagefolder", data_dir=str(photos), cache_dir=str(tmp_path / "cache")
+    )
+    builder.download_and_prepare()
+    found = builder.as_dataset("train").to_dict()
+    assert found["label"] == [CLASSES[c] for c in said.values()]
+
+
 def test_a_format_that_there_is_not_is_refused(make, tmp_path):
     with pytest.raises(UnknownNameError, match="did you mean 'coco'"):
         export_labels(make("one"), "cocoa", tmp_path / "out")
