@@ -38,6 +38,8 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 	! git grep -nE '(/wor[k]/|[.][.]/share[d]|/hom[e]/|/roo[t]/)' -- . ':!.ci'  # no place on one machine
 
+# Hundreds of tests start Python, which would compile everything each time.
+test: export PYTHONDONTWRITEBYTECODE =
 test: lint  ## ruff, mypy strict, and the tests with warnings as errors
 	$(BIN)/pytest -n 2 --dist worksteal
 

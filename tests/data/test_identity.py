@@ -12,12 +12,6 @@ from steepest.data.identity import comparable, identify
 from steepest.experiment.report.store import stores_below
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-STORED = {
-    str(run.place.relative_to(RESULTS)): run.read("data.json")
-    for store in stores_below(RESULTS)
-    for run in store.runs()
-    if run.has("data.json")
-}
 
 
 class Rows:
@@ -94,8 +88,10 @@ def test_a_stored_identity_is_held_against_what_it_tells(digits):
 
 
 def test_identities_in_the_results_are_still_understood():
-    assert len(STORED) > 900
-    for data in set(STORED.values()):
+    runs = [run for store in stores_below(RESULTS) for run in store.runs()]
+    stored = [run.read("data.json") for run in runs if run.has("data.json")]
+    assert len(stored) > 900
+    for data in set(stored):
         check_understood(json.loads(data))
 
 

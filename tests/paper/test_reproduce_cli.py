@@ -14,7 +14,7 @@ from steepest.cli.main import main
 from steepest.paper.level import FREE
 from steepest.pool import FileLock
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+STUDY = Path(__file__).resolve().parents[2] / "results" / "cifar10-study"
 
 
 def test_the_list_shows_every_artefact_and_writes_nothing(tmp_path, monkeypatch, capsys):
@@ -30,7 +30,7 @@ def test_records_that_are_kept_become_pages_without_any_run(tmp_path, monkeypatc
     monkeypatch.delenv("STEEPEST_DATA", raising=False)
     out, kept = tmp_path / "out", Path("runs", "entropy-gradnorm", "seed-0")
     (tmp_path / "kept").mkdir()
-    shutil.unpack_archive(RESULTS / "cifar10-study" / "warm.tar.xz", tmp_path, filter="data")
+    shutil.unpack_archive(STUDY / "warm.tar.xz", tmp_path, filter="data")
     (tmp_path / "kept" / kept).parent.mkdir(parents=True)
     (tmp_path / "warm" / kept).rename(tmp_path / "kept" / kept)
     command = ["reproduce", "gap", "--from", str(tmp_path / "kept"), "--seeds", "1"]
@@ -47,7 +47,7 @@ def test_records_that_are_kept_become_pages_without_any_run(tmp_path, monkeypatc
 
 def test_without_runs_only_what_is_there_is_taken(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    command = ["reproduce", "gap", "--from", str(RESULTS), "--seeds", "1", "--no-runs"]
+    command = ["reproduce", "gap", "--from", str(STUDY), "--seeds", "1", "--no-runs"]
     assert main([*command, "--strategies", "entropy-gradnorm", "--quiet", "--out", "out"]) == 0
     assert "1 of 1 run complete" in capsys.readouterr().out
     assert not (tmp_path / "out" / "runs").exists()
@@ -115,7 +115,7 @@ def test_the_help_says_every_setting_that_may_be_changed(capsys):
 
 def test_pages_name_the_command_that_was_given(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["another", "program"])
-    argv = ["reproduce", "gap", "--from", str(RESULTS), "--seeds", "1", "--no-runs", "--quiet"]
+    argv = ["reproduce", "gap", "--from", str(STUDY), "--seeds", "1", "--no-runs", "--quiet"]
     assert main([*argv, "--out", str(tmp_path)]) == 0
     page = (tmp_path / "table-3" / "page.html").read_text()
     assert "steepest reproduce gap --from" in page

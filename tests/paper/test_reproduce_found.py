@@ -116,7 +116,7 @@ def test_a_source_that_is_no_folder_is_refused(tmp_path):
 
 
 def test_records_of_an_older_version_in_results_are_read(tmp_path):
-    work = Workspace(load_level("paper"), tmp_path, sources=[RESULTS])
+    work = Workspace(load_level("paper"), tmp_path, sources=[RESULTS / "cifar10-study"])
     runs = work.runs(Need("cifar10", ("entropy-gradnorm", "random"), seeds=1))
     assert [(run.strategy, run.seed) for run in runs] == [("entropy-gradnorm", 0), ("random", 0)]
     assert runs[0].records[-1].metrics["accuracy"] == pytest.approx(0.9404)
