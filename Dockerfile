@@ -14,6 +14,8 @@ ENV PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
+# pyproject.toml bounds the versions.
+# hadolint ignore=DL3013
 RUN pip install '.[label]' && rm -rf /src \
     && useradd --uid 1000 --create-home steepest \
     && mkdir /photos && chown steepest /photos

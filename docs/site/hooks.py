@@ -150,7 +150,7 @@ def _show_surface(rooms: list[str]) -> str:
     import steepest
 
     shown = ["# Public names", "These names are kept; all others may change."]
-    rows = ["| name | is |", "| --- | --- |"]
+    rows, alone = ["| name | is |", "| --- | --- |"], []
     for public in steepest.__all__:
         value = getattr(steepest, public)
         if inspect.ismodule(value):
@@ -159,13 +159,17 @@ def _show_surface(rooms: list[str]) -> str:
             continue
         else:
             room = value.__module__.split(".")[1]
-            target = f"{room}.md#{value.__module__}.{public}"
+            anchor = f"{value.__module__}.{public}"
+            target = f"{room}.md#{anchor}"
+            if public not in import_module(f"steepest.{room}").__all__:
+                target = f"#{anchor}"
+                alone.append(f"::: {anchor}\n    options: {{show_root_heading: true}}")
         about = (value.__doc__ or "").strip().splitlines()[0]
         rows.append(f"| [`steepest.{public}`]({target}) | {about} |")
     for room in sorted(set(rooms) - {"index", *steepest.__all__}):
         about = (import_module(f"steepest.{room}").__doc__ or "").strip().splitlines()[0]
         rows.append(f"| [`steepest.{room}`]({room}.md) | {about} |")
-    return "\n\n".join([*shown, "\n".join(rows)]) + "\n"
+    return "\n\n".join([*shown, "\n".join(rows), *alone]) + "\n"
 
 
 def _show_commands() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
 
 import pytest
@@ -26,3 +27,15 @@ def test_the_api_reference_is_of_rooms_that_say_what_is_public(room):
     module = import_module("steepest" if room == "index" else f"steepest.{room}")
     if room != "errors":
         assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_each_public_name_links_to_where_it_is_described(monkeypatch):
+    pytest.importorskip("mkdocs")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "docs" / "site")])
+    hooks = import_module("hooks")
+    pages = {f"{room}.md": hooks._show_room(room) for room in set(ROOMS) - {"index", "errors"}}
+    surface = hooks._show_surface(ROOMS)
+    for page, anchor in re.findall(
+        r"^\| \[`steepest\.\w+`\]\(([\w.]*)#([\w.]+)\)", surface, re.MULTILINE
+    ):
+        assert f"::: {anchor}\n" in (pages[page] if page else surface)
