@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import itertools
 import json
 import pickle
 import subprocess
@@ -141,37 +142,46 @@ def loads(*rooms):
 
 MODELS = ("gradnorm", "modules")
 CHOOSING = (*MODELS, "pool", "strategies", "tasks")
-NEEDED = {
-    "errors": loads(),
-    "__version__": loads(),
-    "Pool": loads("pool"),
-    "Task": loads("modules", "pool", "tasks"),
-    "gradient_norms": loads(*MODELS),
-    "Strategy": loads(*CHOOSING),
-    "strategies": loads(*CHOOSING),
-    "Scores": loads(*CHOOSING, "data", "selecting"),
-    "Selection": loads(*CHOOSING, "data", "selecting"),
-    "score": loads(*CHOOSING, "data", "selecting"),
-    "select": loads(*CHOOSING, "data", "selecting"),
-    "ActiveLoop": loads(*CHOOSING, "data", "labelling", "loop", "selecting", "training"),
-}
+NEEDED = (
+    {
+        "errors": loads(),
+        "__version__": loads(),
+        "gradient_norms": loads(*MODELS),
+    },
+    {
+        "Pool": loads("pool"),
+        "Task": loads("modules", "pool", "tasks"),
+        "Strategy": loads(*CHOOSING),
+        "strategies": loads(*CHOOSING),
+        "Scores": loads(*CHOOSING, "data", "selecting"),
+        "Selection": loads(*CHOOSING, "data", "selecting"),
+        "score": loads(*CHOOSING, "data", "selecting"),
+        "select": loads(*CHOOSING, "data", "selecting"),
+        "ActiveLoop": loads(*CHOOSING, "data", "labelling", "loop", "selecting", "training"),
+    },
+)
+"""Rooms by public name; each name needs those of the name before it too."""
 
 
 def test_a_public_name_loads_the_rooms_that_it_needs_and_no_more():
     told = in_new_process(
         "import json, os, sys, torch\n"
-        f"for name in {list(NEEDED)}:\n"
+        f"for names in {[list(needed) for needed in NEEDED]}:\n"
         "    if os.fork() == 0:\n"
         "        import steepest\n"
-        "        getattr(steepest, name)\n"
-        "        loaded = {n.split('.')[1] for n in sys.modules if n.startswith('steepest.')}\n"
-        "        os.write(1, (json.dumps([name, sorted(loaded)]) + '\\n').encode())\n"
+        "        for name in names:\n"
+        "            getattr(steepest, name)\n"
+        "            loaded = {n.split('.')[1] for n in sys.modules if n.startswith('steepest.')}\n"
+        "            os.write(1, (json.dumps([name, sorted(loaded)]) + '\\n').encode())\n"
         "        os._exit(0)\n"
         "    os.wait()\n"
     )
     found = {name: set(loaded) for name, loaded in map(json.loads, told.splitlines())}
-    assert found.keys() == NEEDED.keys()
-    assert {name: found[name] - NEEDED[name] for name in NEEDED} == {name: set() for name in NEEDED}
+    needed = {**NEEDED[0], **NEEDED[1]}
+    assert found.keys() == needed.keys()
+    assert {name: found[name] - needed[name] for name in needed} == {name: set() for name in needed}
+    for names in map(list, NEEDED):
+        assert all(needed[a] <= needed[b] for a, b in itertools.pairwise(names))
 
 
 def test_public_names_are_those_of_their_modules_and_found_once():
@@ -190,20 +200,13 @@ def test_no_public_name_is_hidden_by_a_module_of_that_name():
     assert modules & PUBLIC == {"errors", "strategies"}
 
 
-def test_modules_are_attributes_of_the_package():
-    told = in_new_process(
-        "import steepest\n"
-        "print(steepest.influence.hold_out.__name__, steepest.tasks.MultiLabel.__name__)\n"
-        "print({'influence', 'tasks', *steepest.__all__} <= set(dir(steepest)))\n"
-    )
-    assert told == "hold_out MultiLabel\nTrue\n"
-
-
-def test_a_module_whose_package_is_not_installed_is_told_of_and_no_attribute():
+def test_modules_are_attributes_where_the_packages_that_they_need_are_installed():
     told = in_new_process(
         "import sys\n"
         "sys.modules['sklearn'] = sys.modules['sklearn.base'] = None\n"
         "import steepest\n"
+        "print(steepest.influence.hold_out.__name__, steepest.tasks.MultiLabel.__name__)\n"
+        "print({'influence', 'tasks', *steepest.__all__} <= set(dir(steepest)))\n"
         "print(hasattr(steepest, 'sklearn'))\n"
         "try:\n"
         "    steepest.sklearn\n"
@@ -214,8 +217,8 @@ def test_a_module_whose_package_is_not_installed_is_told_of_and_no_attribute():
         "except ModuleNotFoundError as error:\n"
         "    print(error)\n"
     )
-    there, asked, imported = told.splitlines()
-    assert there == "False"
+    found, listed, there, asked, imported = told.splitlines()
+    assert (found, listed, there) == ("hold_out MultiLabel", "True", "False")
     assert asked == imported
     assert asked.startswith("steepest.sklearn needs scikit-learn: ")
 
