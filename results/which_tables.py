@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from pathlib import Path
@@ -41,14 +42,19 @@ _NOT_YET = "Not measured yet."
 
 @cache
 def settings() -> Mapping[str, Comparison]:
-    """Return every setting with enough complete runs, in the order of the plan."""
+    """Return the settings in the order of the plan, with the strategies that have enough runs."""
     plan = read_plan(RESULTS.parent / "examples" / f"{FOLDER}.toml")
     found = {}
     for group in plan.groups:
         if (RESULTS / FOLDER / f"{group.name}.tar.xz").exists():
             comparison = read(f"{FOLDER}/{group.name}")
-            if len(common_seeds(comparison, *(v.label for v in group.variants))) >= _FEWEST:
-                found[group.name] = comparison
+            measured = [
+                name
+                for name in comparison.strategies
+                if len(comparison.complete_seeds(name)) >= _FEWEST
+            ]
+            if OURS in measured:
+                found[group.name] = replace(comparison, strategies=tuple(measured))
     return found
 
 

@@ -35,6 +35,25 @@ def last_layer_squares(
     Raises:
         ModelError: If the logits do not come straight from a linear layer.
     """
+    try:
+        outputs, layer, features = last_layer_inputs(model, inputs)
+    except ModelError as error:
+        raise ModelError(f"{error}: use layers='all'") from error
+    logits = batches.logits_of(outputs)
+    factors = _factors(layer, features.double())
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        leaf = logits.detach().clone().double().requires_grad_()
+        values = losses(leaf, slice(0, len(leaf)))
+        slopes = [torch.autograd.grad(v.sum(), leaf, retain_graph=True)[0] for v in values]
+    return outputs, [slope.square().sum(1, keepdim=True) * factors for slope in slopes]
+
+
+def last_layer_inputs(model: nn.Module, inputs: Inputs) -> tuple[Any, nn.Linear, Tensor]:
+    """Run one batch; returns the model's outputs, its last layer and what that reads [N, D].
+
+    Raises:
+        ModelError: If the logits do not come straight from a linear layer.
+    """
     seen: list[tuple[nn.Linear, Tensor, Tensor]] = []
 
     def note(layer: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
@@ -55,16 +74,8 @@ def last_layer_squares(
     logits = batches.logits_of(outputs)
     found = [(layer, h) for layer, h, z in seen if z is logits and z.ndim == 2]
     if not found:
-        raise ModelError(
-            "the logits do not come straight from an nn.Linear on [N, D]: use layers='all'"
-        )
-    layer, features = found[-1]
-    factors = _factors(layer, features.double())
-    with torch.inference_mode(mode=False), torch.enable_grad():
-        leaf = logits.detach().clone().double().requires_grad_()
-        values = losses(leaf, slice(0, len(leaf)))
-        slopes = [torch.autograd.grad(v.sum(), leaf, retain_graph=True)[0] for v in values]
-    return outputs, [slope.square().sum(1, keepdim=True) * factors for slope in slopes]
+        raise ModelError("the logits do not come straight from an nn.Linear on [N, D]")
+    return outputs, *found[-1]
 
 
 def _factors(layer: nn.Linear, features: Tensor) -> Tensor:

@@ -98,14 +98,14 @@ def design(
         prior: λ.
         taken: Candidates that are not to be chosen [N]; the loss is over them too.
     """
-    middle, scale = _unit(rows)
+    middle, scale = unit_scale(rows)
     found = greedy_design(
-        _with_one(rows, middle, scale).to(pool.device),
-        weights,
+        design_rows(rows, middle, scale, weights).to(pool.device),
         k,
         prior,
-        known=None if known is None else _with_one(known.to(rows), middle, scale),
-        known_weights=known_weights,
+        known=None
+        if known is None or known_weights is None
+        else design_rows(known.to(rows), middle, scale, known_weights),
         taken=None if taken is None else torch.from_numpy(taken),
         progress=pool.progress,
     )
@@ -116,7 +116,7 @@ def _measure(batch: Batch) -> Mapping[str, Tensor]:
     return {"weights": impurity(batch), "features": batch.features}
 
 
-def _unit(rows: Tensor) -> tuple[Tensor, float]:
+def unit_scale(rows: Tensor) -> tuple[Tensor, float]:
     """Return the mean of rows [D], and the root of their mean variance."""
     # Of shares of the largest number: squares of the largest ones would be infinite.
     largest = float(rows.abs().max()) or 1.0
@@ -126,9 +126,20 @@ def _unit(rows: Tensor) -> tuple[Tensor, float]:
     return middle * largest, math.sqrt(squares / rows.numel()) * largest or 1.0
 
 
-def _with_one(rows: Tensor, middle: Tensor, scale: float) -> Tensor:
-    """Return z = (h, 1) [N, D + 1] for features h of unit variance."""
+def design_rows(
+    rows: Tensor, middle: Tensor, scale: float, weights: Tensor | None = None
+) -> Tensor:
+    """Return √w z [N, D + 1] with z = (h, 1), for features h brought to unit variance.
+
+    Args:
+        rows: Features [N, D].
+        middle: Their mean over the candidates [D].
+        scale: The root of their mean variance over the candidates.
+        weights: w [N]; ones by default.
+    """
     found = rows.new_ones(len(rows), rows.shape[1] + 1)
     for part in tiles(len(rows), 8 * rows.shape[1]):
         found[part, :-1] = ((rows[part].double() - middle) / scale).to(rows.dtype)
+        if weights is not None:
+            found[part] *= weights[part, None].sqrt().to(rows)
     return found

@@ -1,8 +1,9 @@
-"""Greedy experimental design: rows that lower the expected loss over all rows most."""
+"""Greedy experimental design: samples that lower the expected loss over all samples most."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,8 +13,9 @@ from steepest.core.progress import Progress, SilentProgress
 from steepest.strategies.algorithms.distances import tiles
 from steepest.strategies.algorithms.picks import check_count
 
-_ANEW = 256
-"""Number of picks after which the forms are computed anew."""
+_FALL = 16.0
+_STEPS = 512
+"""After such a fall of the loss, or so many picks, the forms are computed from the matrices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +23,7 @@ class Design:
     """Rows that were picked one after another.
 
     Attributes:
-        positions: Where they stand [k]; distinct.
+        positions: Their positions [k]; distinct.
         gains: How much each lowered the expected loss [k].
     """
 
@@ -30,125 +32,177 @@ class Design:
 
 
 def greedy_design(
-    rows: Tensor,
-    weights: Tensor,
+    factors: Tensor,
     k: int,
     prior: float,
     *,
     known: Tensor | None = None,
-    known_weights: Tensor | None = None,
     taken: Tensor | None = None,
+    spare: int = 0,
     progress: Progress | None = None,
 ) -> Design:
-    """Take k rows one by one, each with the largest fall of tr(F M⁻¹).
+    """Take k samples one by one, each with the largest fall of tr(F M⁻¹).
 
-    M = λ I + Σ_s w_s z_s z_sᵀ is over the rows that are known or taken, F = (1/n) Σ_x w_x z_x z_xᵀ
-    over all candidates. Taking z lowers the trace by w zᵀM⁻¹FM⁻¹z / (1 + w zᵀM⁻¹z). After each pick
-    both forms are brought up to date for all rows by two products of the rows with a vector: O(n·d)
-    a pick, and no matrix larger than d².
+    The Fisher information of a sample is VᵀV for its factor V, one row v for each of C directions.
+    M = λ I + Σ_s V_sᵀV_s is over the samples that are known or taken, F = (1/n) Σ_x V_xᵀV_x over
+    all candidates. Taking x lowers the trace by tr((I + V M⁻¹Vᵀ)⁻¹ V M⁻¹F M⁻¹Vᵀ). After each pick
+    both forms are updated for all samples by two products of the factors with a matrix [D, C]:
+    O(n·C²·D) a pick, and no matrix larger than D².
 
     Args:
-        rows: Candidates z [N, D].
-        weights: Their w [N], at least 0.
+        factors: Of the candidates [N, C, D], or [N, D] for one direction each.
         k: How many to take.
         prior: λ, more than 0.
-        known: Rows that are known from the beginning [M, D].
-        known_weights: Their weights [M].
+        known: Factors of samples that are known from the beginning [M, C, D] or [M, D].
         taken: Candidates that cannot be taken [N]; the loss is over them too.
-        progress: Updated after each row.
+        spare: So many more are taken first; then those whose loss costs least are given back.
+        progress: Updated after each pick.
 
     Returns:
-        The rows in the order of taking; of equal gains the first row's is taken.
+        The samples in the order of taking; of equal gains the first sample's is taken.
     """
-    check_count(k, len(rows) if taken is None else int((~taken).sum()))
-    space = _Space(rows, weights, prior, known, known_weights)
+    free = len(factors) if taken is None else int((~taken).sum())
+    check_count(k, free)
+    spare = min(spare, free - k)
+    space = _Space(_three(factors), prior, None if known is None else _three(known))
     if taken is not None:
-        space.taken |= taken.to(rows.device)
-    found = Design([], [])
-    with (progress or SilentProgress()).task("choosing", k) as step:
-        for _ in range(k):
+        space.out |= taken.to(factors.device)
+    positions, gains = [], []
+    with (progress or SilentProgress()).task("choosing", k + 2 * spare) as step:
+        for _ in range(k + spare):
             at, gain = space.best()
-            found.positions.append(at)
-            found.gains.append(gain)
-            space.take(at)
+            positions.append(at)
+            gains.append(gain)
+            space.move(at)
             step.advance()
-    return found
+        kept = _give_back(space, positions, spare, step.advance) if spare else range(k)
+    return Design([positions[at] for at in kept], [gains[at] for at in kept])
+
+
+def _give_back(
+    space: _Space, positions: list[int], count: int, advance: Callable[[], None]
+) -> list[int]:
+    """Return which of the picks remain if those that raise the loss least are given back."""
+    space.keep(positions)
+    for _ in range(count):
+        space.move(space.cheapest(), sign=-1)
+        advance()
+    return (~space.out).nonzero()[:, 0].tolist()
 
 
 class _Space:
-    """zᵀM⁻¹z and zᵀM⁻¹FM⁻¹z of all rows, up to date."""
+    """V M⁻¹Vᵀ and V M⁻¹F M⁻¹Vᵀ of all samples [N, C, C], updated after each pick."""
 
-    def __init__(
-        self,
-        rows: Tensor,
-        weights: Tensor,
-        prior: float,
-        known: Tensor | None,
-        known_weights: Tensor | None,
-    ) -> None:
-        self.rows = rows
-        self.weights = weights.to(rows.device, torch.float64)
-        self.fisher = _second_moment(rows, self.weights) / len(rows)
-        moment = prior * torch.eye(rows.shape[1], dtype=torch.float64, device=rows.device)
-        if known is not None and known_weights is not None and len(known):
-            there = known_weights.to(rows.device, torch.float64)
-            moment += _second_moment(known.to(rows), there)
-        self.inverse = torch.cholesky_inverse(torch.linalg.cholesky(moment))
-        self.taken = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
-        self._count = 0
+    def __init__(self, factors: Tensor, prior: float, known: Tensor | None) -> None:
+        self.factors = factors
+        width = factors.shape[2]
+        self.fisher = _second_moment(factors) / len(factors)
+        values, vectors = torch.linalg.eigh(self.fisher)
+        self._root = vectors * values.clamp_min(0).sqrt()
+        self.moment = prior * torch.eye(width, dtype=torch.float64, device=factors.device)
+        if known is not None and len(known):
+            self.moment += _second_moment(known.to(factors))
+        self.out = torch.zeros(len(factors), dtype=torch.bool, device=factors.device)
+        self._equal = 64 * torch.finfo(factors.dtype).eps
+        self._measure()
+
+    def keep(self, positions: list[int]) -> None:
+        """Keep these samples alone, none of them out, in double precision."""
+        self.factors = self.factors[torch.tensor(positions, device=self.out.device)].double()
+        self.out = self.out.new_zeros(len(positions))
         self._measure()
 
     def best(self) -> tuple[int, float]:
-        """Return the row of the largest gain, and that gain."""
-        gains = self.weights * self.effect / (1 + self.weights * self.spread)
-        gains[self.taken] = -math.inf
-        at = int(gains.argmax())
+        """Return the sample whose taking lowers the loss most, and by how much."""
+        gains = _traces(self.spread, self.effect)
+        gains[self.out] = -math.inf
+        # The same sample in another batch rounds differently: of equal gains the first.
+        highest = gains.max()
+        at = int((gains >= highest - self._equal * highest.abs()).nonzero()[0])
         return at, float(gains[at])
 
-    def take(self, at: int) -> None:
-        """Count a row in."""
-        self.taken[at] = True
-        weight, row = self.weights[at], self.rows[at].double()
-        u = self.inverse @ row
-        share = weight / (1 + weight * (row @ u))
+    def cheapest(self) -> int:
+        """Return the sample whose giving back raises the loss least."""
+        losses = _traces(-self.spread, self.effect)
+        losses[self.out] = math.inf
+        lowest = losses.min()
+        return int((losses <= lowest + self._equal * lowest.abs()).nonzero()[-1])
+
+    def move(self, at: int, sign: int = 1) -> None:
+        """Take a sample, or with a sign of −1 give it back; it is out from now on."""
+        self.out[at] = True
+        factor = self.factors[at].double()
+        self.moment.addmm_(factor.T, factor, alpha=sign)
+        u = self.inverse @ factor.T
+        inner = torch.eye(len(factor), dtype=u.dtype, device=u.device) + sign * (factor @ u)
+        # M⁻¹ ∓ u u', with u' = u (I ± V u)⁻¹: by its root both updates are sums of squares.
+        u = torch.linalg.solve_triangular(torch.linalg.cholesky(inner), u.T, upper=False).T
         pulled = self.fisher @ u
-        v = self.inverse @ pulled
-        self.inverse.sub_(share * torch.outer(u, u))
+        v = self.inverse @ pulled - 0.5 * sign * u @ (u.T @ pulled)
+        self.inverse.addmm_(u, u.T, alpha=-sign)
         self._count += 1
-        if self._count % _ANEW == 0 or self._count & (self._count - 1) == 0:
+        if self._count == _STEPS or self._first > _FALL * float(self.effect.sum()):
             self._measure()
             return
-        along = (self.rows @ torch.stack([u, v], 1).to(self.rows)).double()
-        first, second = along[:, 0], along[:, 1]
-        self.spread.addcmul_(first, first, value=-float(share)).clamp_min_(0)
-        change = first * (float(share**2 * (u @ pulled)) * first - 2 * float(share) * second)
-        self.effect.add_(change).clamp_min_(0)
+        # On a CPU a few long rows are faster than many short ones.
+        both = torch.cat([u, v], 1).T.to(self.factors) @ self.factors.flatten(0, 1).T
+        first, second = both.double().view(2, -1, *self.factors.shape[:2]).permute(0, 2, 3, 1)
+        _add_products(self.spread, first, first, -sign)
+        _add_products(self.effect, first, second, -sign)
+        _add_products(self.effect, second, first, -sign)
 
     def _measure(self) -> None:
         """Compute both forms from the matrices.
 
-        The first picks lower them by orders of magnitude, and would leave the rounding of what
-        they were.
+        The first picks lower them by orders of magnitude: what is left would be the rounding of
+        what they were.
         """
-        both = self.inverse @ self.fisher @ self.inverse
-        self.spread, self.effect = _forms(self.rows, self.inverse), _forms(self.rows, both)
+        self.inverse = torch.cholesky_inverse(torch.linalg.cholesky(self.moment))
+        self.spread = _forms(self.factors, torch.linalg.cholesky(self.inverse))
+        self.effect = _forms(self.factors, self.inverse @ self._root)
+        self._first, self._count = float(self.effect.sum()), 0
 
 
-def _second_moment(rows: Tensor, weights: Tensor) -> Tensor:
-    """Return Σ w z zᵀ [D, D] in double precision."""
+def _three(factors: Tensor) -> Tensor:
+    return factors if factors.ndim == 3 else factors[:, None]
+
+
+def _second_moment(factors: Tensor) -> Tensor:
+    """Return Σ VᵀV [D, D] in double precision."""
+    rows = factors.flatten(0, 1)
     total = torch.zeros(rows.shape[1], rows.shape[1], dtype=torch.float64, device=rows.device)
     for part in tiles(len(rows), 8 * rows.shape[1]):
         some = rows[part].double()
-        total += some.T @ (some * weights[part, None])
+        total.addmm_(some.T, some)
     return total
 
 
-def _forms(rows: Tensor, matrix: Tensor) -> Tensor:
-    """Return zᵀAz of each row [N] for a matrix A with no negative eigenvalue."""
-    values, vectors = torch.linalg.eigh(matrix)
-    # As a sum of squares: nothing cancels, so the rows' own precision will do.
-    root = (vectors * values.clamp_min(0).sqrt()).to(rows)
-    parts = [
-        (rows[part] @ root).double().square().sum(1) for part in tiles(len(rows), root[0].nbytes)
-    ]
+def _forms(factors: Tensor, root: Tensor) -> Tensor:
+    """Return V R Rᵀ Vᵀ of each sample [N, C, C] for a root R [D, D]."""
+    # A sum of squares: nothing cancels, so the factors' own precision will do.
+    root, parts = root.to(factors), []
+    for part in tiles(len(factors), factors[:1].nbytes):
+        found = (factors[part] @ root).double()
+        if factors.shape[1] == 1:
+            parts.append(found.square().sum(2, keepdim=True))
+        else:
+            parts.append(found @ found.mT)
     return torch.cat(parts)
+
+
+def _add_products(forms: Tensor, left: Tensor, right: Tensor, sign: int) -> None:
+    """Add left rightᵀ of each sample [N, C, C], in place."""
+    if forms.shape[1] == 1:
+        forms.addcmul_(left, right, value=sign)
+    else:
+        forms.baddbmm_(left, right.mT, alpha=sign)
+
+
+def _traces(spread: Tensor, effect: Tensor) -> Tensor:
+    """Return tr((I + spread)⁻¹ effect) of each sample [N]."""
+    if spread.shape[1] == 1:
+        # Where rounding took a form below 0, there is nothing left to gain.
+        return (effect.clamp_min(0) / (1 + spread)).flatten()
+    inner = spread + torch.eye(spread.shape[1], dtype=spread.dtype, device=spread.device)
+    found: Tensor = torch.linalg.solve(inner, effect).diagonal(dim1=1, dim2=2).sum(1)
+    return found
