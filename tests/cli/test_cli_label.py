@@ -107,7 +107,7 @@ def test_first_labels_of_images_that_are_not_here_are_passed_over_if_asked_for(
     assert "say known only" in refusal(capsys, *words)
     assert main(["label", *map(str, words), "--known-only", "--no-browser"]) == 0
     assert served["labelled"] == 1
-    said = "1 label added, 1 of images that are not here (passed over)\n"
+    said = "1 label added, 1 of samples that are not here (passed over)\n"
     assert said in capsys.readouterr().out
     assert "--labels FILE" in refusal(capsys, photos, "--known-only")
 
@@ -337,3 +337,35 @@ def test_a_project_with_links_in_it_is_not_read(photos, capsys):
     (photos / ".steepest").mkdir()
     (photos / ".steepest" / FILE_NAME).symlink_to(photos)
     assert "is a link" in refusal(capsys, photos, "--classes", "cat,dog")
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_text("id,said,kind\na,a fine film,good\nb,,\nc,a dull one,bad\nd,what a day,\n")
+    return path
+
+
+def test_a_table_of_texts_brings_its_labels_and_classes(served, reviews, capsys):
+    words = ["label", str(reviews), "--label-column", "kind", "--text-column", "said"]
+    assert main([*words, "--no-browser"]) == 0
+    assert (served["settings"].kind, served["settings"].text_column) == ("text", "said")
+    assert (served["classes"], served["labelled"]) == (("bad", "good"), 2)
+    said = capsys.readouterr().out
+    assert "3 texts in" in said
+    assert "left out, having no text: b\n" in said
+    assert "features of all-minilm-l6-v2" in said
+    assert f"2 of 3 texts are labelled; labels are in {reviews}.steepest" in said
+    assert main(["label", str(reviews), "--no-browser"]) == 0
+    assert served["settings"].text_column == "said"
+
+
+def test_what_does_not_suit_texts_is_refused_before_a_project_is_made(served, reviews, capsys):
+    classes = ("--classes", "good,bad")
+    assert "no column 'sad'" in refusal(capsys, reviews, *classes, "--text-column", "sad")
+    assert "leave out --model" in refusal(capsys, reviews, *classes, "--model", "resnet18")
+    assert "is for a table of texts" in refusal(
+        capsys, reviews.parent, *classes, "--label-column", "kind"
+    )
+    assert "no such file" in refusal(capsys, reviews.parent / "gone.csv", *classes)
+    assert not Path(f"{reviews}.steepest").exists()

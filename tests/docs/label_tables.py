@@ -72,7 +72,7 @@ def _kind(hint: Any) -> str:
         return _kind(next(part for part in get_args(hint) if part is not type(None)))
     if get_origin(hint) is tuple:
         return f"list of {_kind(get_args(hint)[0])}s"
-    return "table" if get_origin(hint) is Mapping else _WORDS[hint]
+    return "table" if get_origin(hint) is Mapping else _WORDS.get(hint, "text")
 
 
 TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(

@@ -92,7 +92,7 @@ def press(page, key, address):
     with page.expect_response(f"**{address}*"):
         page.keyboard.press(key)
     page.wait_for_function("was => document.querySelector('#sample')?.value !== was", arg=before)
-    page.wait_for_function("() => document.querySelector('#photo')?.complete")
+    page.wait_for_function("() => document.querySelector('#photo')?.complete !== false")
     return before
 
 

@@ -331,12 +331,12 @@ def _time(
     settings = Settings(learn="probe", device="cpu")
     timings = []
     with Project.open(few, classes, settings=settings, background=False) as project:
-        finder = FeatureFinder(project.store, project.photos)
+        finder = FeatureFinder(project.store, project.source)
 
         def time_round(what: str) -> None:
             project.trainer.request()
             cpu, wall = time.process_time(), time.perf_counter()
-            run_round(project.store, project.photos, secrets.token_hex(8), finder)
+            run_round(project.store, project.source, secrets.token_hex(8), finder)
             timings.append(Timing(what, time.process_time() - cpu, time.perf_counter() - wall))
 
         time_round(f"first picks of {len(names)} photographs, with their features")
@@ -344,7 +344,7 @@ def _time(
             (task,) = project.queue.next("annotator")
             project.queue.answer("annotator", task.sample, [truth[task.sample]])
         project.trainer.request()
-        run_round(project.store, project.photos, secrets.token_hex(8), finder)
+        run_round(project.store, project.source, secrets.token_hex(8), finder)
         time_round(f"a training after {_TIMED_LABELS} labels, with new picks")
     return timings
 
@@ -370,7 +370,7 @@ def _doubt(
             label = others[int(draw * len(others))] if name in wrong else truth[name]
             made.queue.answer("annotator", name, [label])
         made.trainer.request()
-        run_round(made.store, photos, secrets.token_hex(8))
+        run_round(made.store, made.source, secrets.token_hex(8))
         listed = {doubt.sample for doubt in statistics.suspicious(made)}
     _keep_features(place, folder / FOLDER)
     return Doubts(seed, len(drawn), len(wrong), len(listed), len(listed & wrong))

@@ -1,8 +1,8 @@
-"""Label a folder of images on a local page that picks what to label next.
+"""Label images or texts on a local page that picks what to label next.
 
 The same command goes on where it was left. Labels are kept in the folder .steepest beside the
-images; the page gives them out as CSV, JSON lines or folders. The page needs some packages:
-pip install 'steepest[label]'.
+images, or TABLE.steepest beside a table of texts; the page exports them as CSV, JSON lines or
+folders. The page needs some packages: pip install 'steepest[label]'.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from steepest.core.wording import counted
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
-    from steepest.labelling.project import Project, Settings
+    from steepest.data.texts import TextRows
+    from steepest.labelling.project import ImportReport, Project, Settings
 
 EXAMPLES = (
     "steepest label photos/ --classes cat,dog",
@@ -36,7 +37,23 @@ _PARTS = ("fastapi", "jinja2", "python_multipart", "uvicorn")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("photos", type=Path, metavar="DIR", help="the folder of the images")
+    parser.add_argument(
+        "photos",
+        type=Path,
+        metavar="SAMPLES",
+        help="a folder of images or of .txt files, or a table with a text in each row (.csv, .tsv, "
+        ".json, .jsonl)",
+    )
+    parser.add_argument(
+        "--text-column",
+        metavar="NAME",
+        help="of a table: the column of the texts (default: text, sentence or the like)",
+    )
+    parser.add_argument(
+        "--label-column",
+        metavar="NAME",
+        help="of a table: the column of the classes, where some rows are labelled already",
+    )
     parser.add_argument(
         "--classes",
         default="",
@@ -52,17 +69,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--known-only",
         action="store_true",
-        help="of --labels, pass over images that are not in the folder",
+        help="of --labels, pass over samples that are not here",
     )
     parser.add_argument(
         "--export",
         type=Path,
         metavar="FILE",
-        help="write the labels, and the model's predictions for all other images, to a .csv or "
+        help="write the labels, and the model's predictions for all other samples, to a .csv or "
         ".jsonl file, and end",
     )
     parser.add_argument(
-        "--project", type=Path, metavar="DIR", help="where labels are kept (default: DIR/.steepest)"
+        "--project",
+        type=Path,
+        metavar="DIR",
+        help="where labels are kept (default: .steepest in the folder, TABLE.steepest beside a "
+        "table)",
     )
     _add_choice(parser)
     _add_people(parser)
@@ -81,7 +102,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         "--backbone",
         metavar="NAME",
         help="the pretrained net, by name or as package.module:function (default: "
-        "efficientnet-lite0)",
+        "efficientnet-lite0, all-minilm-l6-v2 for texts)",
     )
     group.add_argument(
         "--model",
@@ -106,7 +127,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         "--validation-share",
         type=float,
         metavar="X",
-        help="share of images that models are only tested on (default: 0.2)",
+        help="share of samples that models are only tested on (default: 0.2)",
     )
     group.add_argument("--seed", type=int, metavar="N", help="random seed (default: 0)")
     add_device(group, default=None)
@@ -125,18 +146,18 @@ def _add_people(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("people")
     group.add_argument("--name", metavar="NAME", help="who labels (default: the page asks)")
     group.add_argument(
-        "--overlap", type=int, metavar="N", help="how many people label each image (default: 1)"
+        "--overlap", type=int, metavar="N", help="how many people label each sample (default: 1)"
     )
     group.add_argument(
         "--overlap-all",
         action="store_true",
-        help="a larger --overlap also for images that were done before it",
+        help="apply a larger --overlap to samples that were done before it, too",
     )
     group.add_argument(
         "--multi-label",
         action="store_const",
         const=True,
-        help="an image may have several classes, or none",
+        help="a sample may have several classes, or none",
     )
     group.add_argument(
         "--hints",
@@ -173,6 +194,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from steepest.labelling.exchange.folder import read_names
     from steepest.labelling.project import Project
     from steepest.labelling.project.opening import upgrade_folder
+    from steepest.labelling.project.source import usual_project_folder
     from steepest.labelling.project.trust import refuse_links
     from steepest.labelling.web.server import listen, serve
     from steepest.labelling.web.token_file import keep_token
@@ -182,13 +204,13 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.known_only and arguments.labels is None:
         raise InputError("--known-only says what to take of --labels FILE; give both")
     classes = [name for name in read_names(arguments.classes) if name]
-    place = arguments.project or arguments.photos / ".steepest"
+    _check_samples(arguments)
+    place = arguments.project or usual_project_folder(arguments.photos)
     refuse_links(place, named=arguments.project is not None)
     upgrade_folder(place)
     settings = _settings_of(arguments, place)
-    if not arguments.photos.is_dir():
-        what = "is a file; name its folder" if arguments.photos.exists() else "no such folder"
-        raise InputError(f"{arguments.photos}: {what}")
+    if arguments.label_column is not None and not classes:
+        classes = sorted(set(_labels_of_table(arguments).labels.values()))
     _check_beginning(arguments.photos, place, classes, settings)
     with (
         listen(host, arguments.port) as listener,
@@ -208,7 +230,8 @@ def execute(arguments: argparse.Namespace) -> int:
             announce=_announce,
         )
         counts = project.progress()
-    print(f"\n{counts.labelled} of {counts.images} images are labelled; labels are in {place}")
+    total = _noun(project, counts.images)
+    print(f"\n{counts.labelled} of {total} are labelled; labels are in {place}")
     return 0
 
 
@@ -222,9 +245,10 @@ def _export(arguments: argparse.Namespace) -> int:
         write_predictions,
     )
     from steepest.labelling.project.sample_features import FeatureFinder
+    from steepest.labelling.project.source import usual_project_folder
     from steepest.labelling.project.store import FILE_NAME
 
-    place = arguments.project or arguments.photos / ".steepest"
+    place = arguments.project or usual_project_folder(arguments.photos)
     if not (place / FILE_NAME).is_file():
         raise InputError(f"{place}: no project yet; begin one without --export")
     settings = _settings_of(arguments, place)
@@ -237,11 +261,11 @@ def _export(arguments: argparse.Namespace) -> int:
         if find_model(project.store) is None:
             print("there is no model yet: labels alone are written", file=sys.stderr)
         else:
-            features = FeatureFinder(project.store, project.photos)
+            features = FeatureFinder(project.store, project.source)
             features.compute_all(project.settings, progress)
-            predict_all(project.store, project.photos, project.settings, features, progress)
+            predict_all(project.store, project.source, project.settings, features, progress)
         count = write_predictions(project.store, project.settings, arguments.export)
-    print(f"{arguments.export}: {counted(count, 'image')} with a label or a prediction")
+    print(f"{arguments.export}: {_noun(project, count)} with a label or a prediction")
     return 0
 
 
@@ -267,7 +291,12 @@ def _warn_of_strangers(host: str) -> None:
 def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     """Return the settings of the project, changed as the arguments say."""
     from steepest.core.tables import from_table, to_table
-    from steepest.labelling.project.settings import Settings, load_settings, merge_settings
+    from steepest.labelling.project.settings import (
+        Settings,
+        load_settings,
+        merge_settings,
+        settle_kind,
+    )
     from steepest.labelling.project.store import FILE_NAME, Store
     from steepest.labelling.project.trust import refuse_code, refuse_links
     from steepest.modules.weights import WEIGHT_SUFFIXES
@@ -300,21 +329,40 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
     if own and present is not None and present.learn == "probe":
         given.setdefault("learn", None)  # A net that is named is meant to be trained.
     before = {} if present is None else to_table(present)
-    return merge_settings(present, from_table(Settings, {**before, **given}))
+    settings = from_table(Settings, {**before, **given})
+    return merge_settings(present, settle_kind(present, settings, arguments.photos))
+
+
+def _check_samples(arguments: argparse.Namespace) -> None:
+    """Refuse what is no folder and no table, and columns of what is no table."""
+    from steepest.labelling.project.source import is_table
+
+    path, table = arguments.photos, is_table(arguments.photos)
+    if not path.exists():
+        raise InputError(f"{path}: no such {'file' if table else 'folder'}")
+    if not table and not path.is_dir():
+        raise InputError(
+            f"{path}: is a file; name its folder, or a table of texts (.csv, .tsv, .json, .jsonl)"
+        )
+    for name in ("text_column", "label_column"):
+        if not table and getattr(arguments, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} is for a table of texts")
 
 
 def _check_beginning(photos: Path, place: Path, classes: Sequence[str], settings: Settings) -> None:
     """Refuse what cannot be begun before a project is made: what it is begun with stays."""
     from steepest.labelling.project.listing import has_samples
     from steepest.labelling.project.other_files import why_no_samples
+    from steepest.labelling.project.source import open_source
     from steepest.labelling.project.store import FILE_NAME
     from steepest.labelling.project.traces import refuse_to_begin_anew
 
     if not (place / FILE_NAME).is_file():
         refuse_to_begin_anew(place / FILE_NAME)
         _check_classes(classes, settings)
-        if not has_samples(photos, place):
-            raise InputError(f"{photos}: {why_no_samples(photos, place)}")
+        source = open_source(photos, settings.kind, settings.text_column)
+        if not has_samples(source, place):
+            raise InputError(f"{photos}: {why_no_samples(source, place)}")
 
 
 def _check_classes(names: Sequence[str], settings: Settings) -> None:
@@ -328,17 +376,19 @@ def _check_classes(names: Sequence[str], settings: Settings) -> None:
 def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     """Take in first labels, and refuse a project with nothing to choose from."""
     from steepest.labelling.project.other_files import say_others, say_refused, why_no_samples
+    from steepest.labelling.project.source import is_table
 
     _check_classes(project.classes(), project.settings)
     if not project.scan.total:
-        why = why_no_samples(arguments.photos, project.folder)
+        why = why_no_samples(project.source, project.folder)
         raise InputError(f"{arguments.photos}: {why}")
     found, gone = project.scan, project.progress().missing
     missing = f", {counted(gone, 'known one is', 'known ones are')} gone" if gone else ""
-    print(f"{counted(found.total, 'image')} in {arguments.photos}{missing}")
+    print(f"{_noun(project, found.total)} in {arguments.photos}{missing}")
     if found.refused:
-        some = say_refused(found.refused)
-        print(f"left out, being links that lead elsewhere or no plain files: {some}")
+        why = "being links that lead elsewhere or no plain files"
+        why = "having no text" if is_table(arguments.photos) else why
+        print(f"left out, {why}: {say_refused(found.refused)}")
     if found.others:
         # Photos of some telephones cannot be shown; who has them must not miss them in the end.
         print(f"other files, passed over: {say_others(found.others)}")
@@ -348,8 +398,27 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     print(f"classes: {on_one_line(listed)}")
     print(_say_way(project.settings))
     _say_changes(project, ask_more=arguments.overlap_all)
+    if arguments.label_column is not None:
+        from steepest.labelling.project.label_files import Given
+
+        rows = _labels_of_table(arguments).labels.items()
+        given = [Given(f"row {sample}", str(sample), [label]) for sample, label in rows]
+        _say_import(arguments.photos, project.import_given(lambda _: given))
     if arguments.labels is not None:
-        _take_labels(project, arguments.labels, known_only=arguments.known_only)
+        known_only = arguments.known_only
+        report = project.import_labels(arguments.labels, known_only=known_only)
+        _say_import(arguments.labels, report)
+
+
+def _labels_of_table(arguments: argparse.Namespace) -> TextRows:
+    from steepest.data.texts import read_texts
+
+    path, column = arguments.photos, arguments.label_column
+    return read_texts(path, arguments.text_column, label_column=column)
+
+
+def _noun(project: Project, count: int) -> str:
+    return counted(count, "text" if project.source.kind == "text" else "image")
 
 
 def _say_way(settings: Settings) -> str:
@@ -376,14 +445,13 @@ def _say_changes(project: Project, *, ask_more: bool) -> None:
         print(f"asked about again: {what} done under a smaller --overlap")
 
 
-def _take_labels(project: Project, path: Path, *, known_only: bool) -> None:
-    report = project.import_labels(path, known_only=known_only)
+def _say_import(path: Path, report: ImportReport) -> None:
     said = [f"{path}: {counted(report.added, 'label')} added"]
     for count, words in (
         (report.unanswered, "without a label yet"),
         (len(report.conflicts), "unlike what is there (left out)"),
         (report.outdated, "given up before, about an earlier file (passed over)"),
-        (report.passed_over, "of images that are not here (passed over)"),
+        (report.passed_over, "of samples that are not here (passed over)"),
     ):
         said += [f"{count} {words}"] if count else []
     print(", ".join(said))

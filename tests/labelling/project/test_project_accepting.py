@@ -29,9 +29,7 @@ from steepest.models.backbones import Backbone
 def net(monkeypatch):
     found = Backbone("looks", Looks().eval(), prepare, "halves")
     for module in ("sample_features", "classifier"):
-        monkeypatch.setattr(
-            f"steepest.labelling.project.{module}.find_backbone", lambda name: found
-        )
+        monkeypatch.setattr(f"steepest.labelling.project.{module}.find_backbone", lambda *_: found)
     return found
 
 
@@ -48,18 +46,18 @@ def project(tmp_path, net):
 
 def train(project):
     project.trainer.request()
-    assert run_round(project.store, project.photos, secrets.token_hex(4))
+    assert run_round(project.store, project.source, secrets.token_hex(4))
     predict(project)
 
 
 def predict(project, stop=lambda: False):
-    finder = FeatureFinder(project.store, project.photos)
+    finder = FeatureFinder(project.store, project.source)
     settings = project.settings
     if settings.way == "probe":
         kept = finder.find(settings)
         with SilentProgress().task("", 0) as step:
             kept.compute(kept.missing([path.name for path in project.photos.glob("*.png")]), step)
-    return predict_all(project.store, project.photos, settings, finder, SilentProgress(), stop)
+    return predict_all(project.store, project.source, settings, finder, SilentProgress(), stop)
 
 
 def labelled(project):

@@ -17,7 +17,7 @@ from steepest.labelling.project import decoding
 from steepest.labelling.project.decoding import read_picture
 from steepest.labelling.project.failures import REST_SECONDS
 from steepest.labelling.project.retraining import run_round
-from steepest.labelling.project.transient_errors import AccessError, GoneError
+from steepest.labelling.project.source import AccessError, GoneError
 
 FAST = {"epochs": 2, "batch_size": 4, "image_size": 12, "lr": 0.01, "validation_share": 0.0}
 PASSING = [
@@ -89,9 +89,9 @@ def test_a_training_goes_on_without_what_cannot_be_read_now(photos, monkeypatch)
             refuse(moment, PASSING[0], "red-000.png")
             for _ in range(2):
                 project.trainer.request()
-                assert run_round(project.store, photos, secrets.token_hex(4))
+                assert run_round(project.store, project.source, secrets.token_hex(4))
         project.trainer.request()
-        assert run_round(project.store, photos, secrets.token_hex(4))
+        assert run_round(project.store, project.source, secrets.token_hex(4))
         assert [done.labels for done in project.trainings()] == [5, 5, 6]
 
 
@@ -100,7 +100,7 @@ def test_a_training_that_can_read_nothing_now_says_so(photos, monkeypatch):
         refuse(monkeypatch, PASSING[0])
         project.trainer.request()
         with pytest.raises(AccessError, match="Permission denied"):
-            run_round(project.store, photos, "token")
+            run_round(project.store, project.source, "token")
         assert (project.progress().unreadable, project.batch()) == (0, None)
 
 

@@ -27,7 +27,7 @@ def project(tmp_path, photos):
 
 def run(project):
     project.trainer.request()
-    assert run_round(project.store, project.photos, secrets.token_hex(4))
+    assert run_round(project.store, project.source, secrets.token_hex(4))
 
 
 def give_up(project):

@@ -22,7 +22,7 @@ def project(tmp_path):
 
 
 def run(project):
-    assert run_round(project.store, project.photos, secrets.token_hex(4))
+    assert run_round(project.store, project.source, secrets.token_hex(4))
 
 
 def checked(project):

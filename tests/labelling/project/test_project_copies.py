@@ -7,7 +7,7 @@ import os
 import pytest
 from small_project import make_photos, open_project, truth
 
-from steepest.cli.label import _say_changes, _take_labels
+from steepest.cli.label import _say_changes, _say_import
 from steepest.errors import DataError
 from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.project.retraining import _list_labelled
@@ -26,7 +26,7 @@ def photos(tmp_path):
 
 
 def look(project):
-    look_closely(project.store, project.photos, project.settings)
+    look_closely(project.store, project.source, project.settings)
 
 
 def replace_bytes(path):
@@ -160,7 +160,7 @@ def test_a_file_of_labels_does_not_bring_back_what_was_given_up(photos, tmp_path
         replace_bytes(photos / GREEN)
         project.rescan()
         assert project.ask_again() == 1
-        _take_labels(project, tmp_path / "a.csv", known_only=False)
+        _say_import(tmp_path / "a.csv", project.import_labels(tmp_path / "a.csv"))
         said = capsys.readouterr().out
         assert said.endswith(
             "0 labels added, 1 given up before, about an earlier file (passed over)\n"
@@ -171,7 +171,7 @@ def test_a_file_of_labels_does_not_bring_back_what_was_given_up(photos, tmp_path
 def test_models_learn_from_renamed_files_and_are_not_tested_on_copies(photos):
     def listed(project, *, held_out):
         with project.store.reading() as connection:
-            this = Round(project.store, photos, "token")
+            this = Round(project.store, project.source, "token")
             return [row["id"] for row in _list_labelled(connection, this, held_out)]
 
     with open_project(photos, validation_share=0.0) as project:

@@ -121,7 +121,7 @@ def test_copies_are_labelled_with_what_they_are_copies_of(photos, folder, tmp_pa
         project.rescan()
         from steepest.labelling.project.copies import find_copies
 
-        find_copies(project.store, project.photos, project.settings)
+        find_copies(project.store, project.source, project.settings)
         pool = folder.read_pool()
         assert pool.label_of("red-000.png") == 0
         with folder.open_pool() as changing, pytest.raises(PoolError, match="same bytes"):

@@ -121,7 +121,7 @@ def test_labels_that_differ_are_reported_and_not_taken(tmp_path, photos):
         ("a.csv", "id,label\nred-003.png,red\nred-003.png,blue\n", "line 3: 'red-003.png' has"),
         ("a.csv", b"id,label\n\xff\xfe,red\n", "UTF-8"),
         ("a.jsonl", '{"id": "red-003.png", "label": "red"}\nnonsense\n', "line 2: is no JSON"),
-        ("a.jsonl", '{"id": 3, "label": "red"}\n', "line 1: id and labels must be texts"),
+        ("a.jsonl", '{"id": null, "label": "red"}\n', "line 1: id and labels must be texts"),
         ("a.jsonl", '{"id": "red-003.png", "labels": 3}\n', "line 1: id and labels"),
         ("a.jsonl", '{"id": "red-003.png"}\n', "line 1: is not of the form"),
         ("a.jsonl", '{"id": "red-003.png", "label": "red", "labels": ["red"]}\n', "leave one"),

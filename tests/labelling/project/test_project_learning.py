@@ -10,6 +10,7 @@ from steepest.core.progress import SilentProgress
 from steepest.data.digits import digits
 from steepest.labelling.project.learning import choose_recipe, learn
 from steepest.labelling.project.settings import Settings
+from steepest.modules.weights import save_weights
 from steepest.training.batches import split_order
 
 MOST_VIEWS = 19_200
@@ -67,3 +68,26 @@ def test_given_weights_are_tuned_gently():
     assert (few.epochs, few.batch_size) == (40, 10)
     assert (many.epochs, many.batch_size) == (15, 32)
     assert few.epochs < choose_recipe(10, Settings()).epochs
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_fine_tuning_begins_from_the_head_of_a_probe(several, tmp_path):
+    """At a learning rate that changes nothing, the net knows what the probe knows."""
+    data, weights = digits(), tmp_path / "net.safetensors"
+    labels = data.train_labels.unseal("test")[:120]
+    squares = enlarge(data.train_images[:120], 32)
+    rows = [json.dumps([label]) for label in labels.tolist()]
+    usual = {"device": "cpu", "mean": (0.3,) * 3, "std": (0.3,) * 3}
+    first = learn(squares, rows, 10, Settings(learn="scratch", **usual), SilentProgress())
+    save_weights(first.model, weights)
+    # Other names for the same digits: the head in the file knows none of them.
+    others = (labels + 1) % 10
+    rows = [json.dumps([label]) for label in others.tolist()]
+    right = {}
+    for way in ("fine-tune", "scratch"):
+        tuned = {"weights": str(weights), "lr": 1e-7, "epochs": 1, "multi_label": several}
+        settings = Settings(learn=way, **tuned, **usual)
+        learnt = learn(squares, rows, 10, settings, SilentProgress())
+        right[way] = share_right(learnt, squares, others)
+    assert right["fine-tune"] >= 0.9
+    assert right["scratch"] <= 0.2

@@ -28,7 +28,7 @@ def test_a_training_with_nothing_to_learn_and_nothing_to_pick_ends_well(tmp_path
         for state in project.queue.samples():
             project.queue.answer("ann", state.sample, ["red"])
         project.trainer.request()
-        assert run_round(project.store, photos, secrets.token_hex(4))
+        assert run_round(project.store, project.source, secrets.token_hex(4))
         state = project.trainer.state()
         assert (state.status, state.error, state.model) == ("idle", None, None)
         assert project.picks() == []

@@ -44,7 +44,9 @@ def net(monkeypatch):
     """A backbone that costs nothing, by the name of the embedded one."""
     looks = Looks()
     found = Backbone("looks", looks.eval(), prepare, "halves")
-    monkeypatch.setattr("steepest.labelling.project.sample_features.find_backbone", lambda _: found)
+    monkeypatch.setattr(
+        "steepest.labelling.project.sample_features.find_backbone", lambda *_: found
+    )
     return looks
 
 
@@ -55,7 +57,7 @@ def photos(tmp_path):
 
 def run(project):
     project.trainer.request()
-    assert run_round(project.store, project.photos, secrets.token_hex(4))
+    assert run_round(project.store, project.source, secrets.token_hex(4))
 
 
 def label_next(project, count):

@@ -17,6 +17,7 @@ from steepest.labelling.project.contents import Budget, note_answered, read_cont
 from steepest.labelling.project.replaced import settle_suspected
 from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.project.retraining import run_round
+from steepest.labelling.project.source import SampleFolder
 from steepest.labelling.project.store import FILE_NAME
 
 RED, GREEN, BLUE = "red-000.png", "green-001.png", "blue-002.png"
@@ -119,7 +120,7 @@ def test_labels_of_changed_files_can_be_kept_one_by_one(photos):
         assert changed_in(project) == [RED]
         assert project.ask_again([RED]) == 1
         assert project.rescan().changed == 0
-        look_closely(project.store, photos, project.settings)
+        look_closely(project.store, project.source, project.settings)
         replace_bytes(photos / GREEN)
         assert project.rescan().changed == 1
 
@@ -143,7 +144,7 @@ def test_labels_of_files_and_skips_are_noted_by_the_next_training(photos, tmp_pa
     with open_project(photos) as project:
         project.import_labels(tmp_path / "a.csv")
         project.queue.skip("ann", GREEN)
-        note_answered(project.store, photos)
+        note_answered(project.store, project.source)
         for sample in (RED, GREEN):
             replace_bytes(photos / sample)
         assert project.rescan().changed == 2
@@ -180,17 +181,17 @@ def test_only_files_with_another_date_are_read_and_no_more_than_somebody_waits_f
         monkeypatch.setattr("steepest.labelling.project.rescan._QUICK_FILES", 1)
         assert project.rescan().changed == 1
         assert RED not in read
-        settle_suspected(project.store, photos)
+        settle_suspected(project.store, project.source)
         assert len(changed_in(project)) == 2
 
 
 def test_large_files_are_left_to_the_training_and_odd_ones_are_no_error(photos, tmp_path):
     np.save(photos / "a.npy", np.zeros((4, 4)))
-    assert read_content(photos, "a.npy", Budget(size_bytes=10)) is None
-    assert read_content(photos, "gone.png") is None
+    assert read_content(SampleFolder(photos), "a.npy", Budget(size_bytes=10)) is None
+    assert read_content(SampleFolder(photos), "gone.png") is None
     (tmp_path / "secret.png").write_bytes(b"x")
-    assert read_content(photos, "../secret.png") is None
-    seen = read_content(photos, "a.npy")
+    assert read_content(SampleFolder(photos), "../secret.png") is None
+    seen = read_content(SampleFolder(photos), "a.npy")
     assert contents.size_of(seen.text) == seen.stamp.size_bytes == (photos / "a.npy").stat().st_size
 
 
@@ -201,7 +202,7 @@ def test_copies_are_asked_about_once_and_take_the_label_of_the_one(photos, tmp_p
     alike[-1] ^= 1
     (photos / "alike.png").write_bytes(alike)
     with open_project(photos) as project:
-        look_closely(project.store, photos, project.settings)
+        look_closely(project.store, project.source, project.settings)
         counts = project.progress()
         assert (counts.open, counts.copies) == (7, 2)
         (one,) = {"copy.png", "again.png", RED} & {t.sample for t in project.queue.next("ann", 9)}
@@ -229,7 +230,7 @@ def test_a_copy_with_an_answer_of_its_own_or_another_content_stands_for_itself(p
     for name in ("copy.png", "other.png"):
         (photos / name).write_bytes((photos / RED).read_bytes())
     with open_project(photos) as project:
-        look_closely(project.store, photos, project.settings)
+        look_closely(project.store, project.source, project.settings)
         copies = [state.sample for state in project.queue.samples(state="copies")]
         project.queue.answer("ann", copies[0], ["blue"])
         replace_bytes(photos / copies[1])
@@ -246,7 +247,7 @@ def test_a_renamed_file_has_the_label_of_the_one_that_is_gone(photos):
         project.queue.answer("ann", RED, ["red"])
         (photos / RED).rename(photos / "renamed.png")
         project.rescan()
-        look_closely(project.store, photos, project.settings)
+        look_closely(project.store, project.source, project.settings)
         assert project.queue.label_of("renamed.png").labels == ("red",)
         project.queue.undo("ann")
         project.rescan()
@@ -256,10 +257,10 @@ def test_a_renamed_file_has_the_label_of_the_one_that_is_gone(photos):
 def test_copies_can_be_asked_about_one_by_one(photos):
     (photos / "copy.png").write_bytes((photos / RED).read_bytes())
     with open_project(photos) as project:
-        look_closely(project.store, photos, project.settings)
+        look_closely(project.store, project.source, project.settings)
         assert project.progress().copies == 1
         project.change_settings(ask_copies=True)
-        look_closely(project.store, photos, project.settings)
+        look_closely(project.store, project.source, project.settings)
         assert (project.progress().copies, project.progress().open) == (0, 7)
 
 
@@ -271,7 +272,7 @@ def test_empty_files_and_those_of_a_size_of_their_own_are_never_read(tmp_path, m
         lambda *_: pytest.fail("a file was read"),
     )
     with open_project(photos) as project:
-        look_closely(project.store, photos, project.settings)
+        look_closely(project.store, project.source, project.settings)
         assert project.progress().copies == 0
 
 
@@ -282,7 +283,7 @@ def test_no_two_copies_are_in_one_batch(photos, monkeypatch):
     monkeypatch.setattr("steepest.labelling.project.rescan._ALIKE_FILES", 0)
     with open_project(photos, batch_size=10) as project:
         project.trainer.request("test")
-        assert run_round(project.store, photos, "token")
+        assert run_round(project.store, project.source, "token")
         picked = [pick.sample for pick in project.picks()]
         assert len(picked) == 6
         assert sum(sample == RED or "copy" in sample for sample in picked) == 1
@@ -334,7 +335,7 @@ def test_files_that_exchange_names_are_noticed_though_sizes_and_dates_are_equal(
 
 def test_a_file_that_took_the_name_of_the_one_on_the_page_is_not_answered(tmp_path):
     photos = make_alike(tmp_path / "photos")
-    shown = contents.mark_file(photos, "a/0.npy")
+    shown = SampleFolder(photos).mark("a/0.npy")
     with open_project(photos) as project:
         exchange(photos / "a/0.npy", photos / "a/1.npy")
         with pytest.raises(InputError, match="was replaced while"):

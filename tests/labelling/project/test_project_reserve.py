@@ -169,7 +169,7 @@ def test_a_team_that_answers_four_batches_in_each_training_keeps_getting_picks(
         monkeypatch.setattr(retraining, "learn", learn_slowly)
         for _ in range(4):
             project.trainer.request()
-            assert run_round(project.store, project.photos, secrets.token_hex(4))
+            assert run_round(project.store, project.source, secrets.token_hex(4))
             assert None not in label(5)
         picks = project.picks()
     # The first of these trainings is the first that tells how fast the team is.

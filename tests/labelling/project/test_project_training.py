@@ -29,7 +29,7 @@ def photos(tmp_path):
 
 def run(project):
     project.trainer.request()
-    assert run_round(project.store, project.photos, secrets.token_hex(4))
+    assert run_round(project.store, project.source, secrets.token_hex(4))
 
 
 def label_next(project, count, annotator="ann"):
@@ -187,8 +187,8 @@ def test_a_process_that_lost_its_training_writes_nothing(photos):
         late = StoreProgress(project.store, "old")
         with pytest.raises(RunFolderError, match="taken over"), late.task("train", 3):
             pass
-        assert run_round(project.store, project.photos, "new")
-        assert not run_round(project.store, project.photos, "newer")
+        assert run_round(project.store, project.source, "new")
+        assert not run_round(project.store, project.source, "newer")
         assert project.batch().number == 1
 
 
@@ -204,7 +204,7 @@ def test_a_process_that_loses_its_training_at_the_very_end_writes_nothing(photos
         monkeypatch.setattr(retraining, "pick_spread", lose)
         project.trainer.request()
         with pytest.raises(RunFolderError, match="taken over"):
-            run_round(project.store, project.photos, "old")
+            run_round(project.store, project.source, "old")
         assert project.batch() is None
         assert project.picks() == []
         assert project.trainer.state().status == "wanted"

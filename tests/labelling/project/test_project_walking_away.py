@@ -17,7 +17,7 @@ def test_a_pick_that_somebody_keeps_does_not_hold_up_the_next_training(tmp_path)
     photos = make_photos(tmp_path / "photos", 40)
     with open_project(photos, clock=Clock(), **FAST) as project:
         project.trainer.request()
-        run_round(project.store, project.photos, secrets.token_hex(4))
+        run_round(project.store, project.source, secrets.token_hex(4))
         (kept,) = project.queue.next("who leaves")
         for done in range(6):
             assert project.batch().finished == done
@@ -33,7 +33,7 @@ def test_answers_beyond_the_size_of_a_batch_are_not_counted_in_it(tmp_path):
     photos = make_photos(tmp_path / "photos", 40)
     with open_project(photos, **FAST) as project:
         project.trainer.request()
-        run_round(project.store, project.photos, secrets.token_hex(4))
+        run_round(project.store, project.source, secrets.token_hex(4))
         for _ in range(9):
             (task,) = project.queue.next("ann")
             project.queue.answer("ann", task.sample, [truth(task.sample)])
@@ -60,7 +60,7 @@ def test_a_clock_that_is_set_back_after_a_failure_does_not_end_trainings(tmp_pat
 
 def begin(project):
     project.trainer.request()
-    run_round(project.store, project.photos, secrets.token_hex(4))
+    run_round(project.store, project.source, secrets.token_hex(4))
 
 
 def due(project):

@@ -101,7 +101,7 @@ def test_the_reason_for_a_pick_is_shown(photos, monkeypatch):
             "rank 1",
             "score 0.25",
             "model 3",
-            "No hint: it is shown",
+            "No hint: models this sure",
         ):
             assert words in page
         assert "70 %" not in page

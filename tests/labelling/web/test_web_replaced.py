@@ -11,7 +11,6 @@ from drawn_shapes import draw_shapes
 from label_server import samples_in
 from web_pages import is_one_line, open_pages, stranger
 
-from steepest.labelling.project.contents import mark_file
 from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.web.words import ending
 
@@ -92,7 +91,7 @@ def test_a_file_that_was_replaced_while_it_was_shown_is_shown_anew(photos, verb,
 def test_what_is_wrong_besides_is_said_and_a_file_that_is_gone_was_shown(photos):
     with open_pages(photos) as (project, client):
         sample = project.queue.samples()[0].sample
-        form = {"sample": sample, "label": "no such", "shown": mark_file(photos, sample)}
+        form = {"sample": sample, "label": "no such", "shown": project.source.mark(sample)}
         assert client.post("/answer", data=form).status_code == 400
         (photos / sample).unlink()
         assert client.post("/answer", data=form | {"label": "cat"}).status_code == 200
@@ -130,7 +129,7 @@ def test_copies_with_different_labels_are_shown_until_they_agree(photos):
         for path, label in ((first, "cat"), (second, "dog")):
             client.post("/answer", data={"sample": path.name, "label": label})
         project.queue.release("ann")
-        look_closely(project.store, photos, project.settings)
+        look_closely(project.store, project.source, project.settings)
         for address in ("/panel", "/review", "/files", "/progress"):
             assert "ifferent labels" in client.get(address).text
         assert second.name in client.get("/images?state=differing").text
@@ -151,7 +150,7 @@ def test_copies_are_said_to_be_copies(photos):
     second.write_bytes(first.read_bytes())
     with open_pages(photos) as (project, client):
         project.queue.release("ann")
-        look_closely(project.store, photos, project.settings)
+        look_closely(project.store, project.source, project.settings)
         assert f"copy of {first.name}" in client.get("/images?state=copies").text
         client.post("/answer", data={"sample": first.name, "label": "cat"})
         assert f"{second.name},cat,{first.name}" in client.get("/export/csv").text

@@ -111,7 +111,7 @@ def zip_of(*names):
         (["cat/x.png", "dog/y.png"], "mine.zip, cat/x.png, and 1 more (dog/y.png): no sample"),
         (["cat/{}", "dog/{}"], "mine.zip, dog/{}: '{}' has another label in mine.zip, cat/{}"),
         (["{}"], "mine.zip, {}: it is in no folder"),
-        (["notes.txt"], "mine.zip: no image in the folders"),
+        (["notes.txt"], "mine.zip: no sample in the folders"),
     ],
 )
 def test_a_mistake_in_a_zip_file_names_the_file_in_it(tmp_path, names, said):

@@ -23,6 +23,7 @@ from steepest.labelling.project.exporting import list_labels
 from steepest.labelling.project.records import Labels
 from steepest.labelling.project.sample_features import FeatureFinder, check_home
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.source import Source
 from steepest.labelling.project.squares import read_squares
 from steepest.labelling.project.store import Store
 from steepest.labelling.separators import SEMICOLON
@@ -87,7 +88,7 @@ def find_model(store: Store) -> tuple[int, Path] | None:
 
 def predict_all(
     store: Store,
-    photos: Path,
+    source: Source,
     settings: Settings,
     features: FeatureFinder,
     progress: Progress,
@@ -99,7 +100,7 @@ def predict_all(
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         settings: What holds now.
         features: Finds the features of samples.
         progress: Updated after each part.
@@ -127,7 +128,7 @@ def predict_all(
             if stop():
                 return None
             part = samples[start : start + size]
-            names, inputs = read(store, photos, settings, features, part)
+            names, inputs = read(store, source, settings, features, part)
             if names:
                 images += [number_of[name] for name in names]
                 parts.append(model.from_inputs(inputs).float())
@@ -141,18 +142,26 @@ def predict_all(
 
 
 def _read_rows(
-    store: Store, photos: Path, settings: Settings, features: FeatureFinder, samples: Sequence[str]
+    store: Store,
+    source: Source,
+    settings: Settings,
+    features: FeatureFinder,
+    samples: Sequence[str],
 ) -> tuple[list[str], Tensor]:
-    del store, photos
+    del store, source
     return features.find(settings).known(samples)
 
 
 def _read_pixels(
-    store: Store, photos: Path, settings: Settings, features: FeatureFinder, samples: Sequence[str]
+    store: Store,
+    source: Source,
+    settings: Settings,
+    features: FeatureFinder,
+    samples: Sequence[str],
 ) -> tuple[list[str], Tensor]:
     del features
     side = settings.as_net().side
-    places, squares = read_squares(store, photos, samples, side, settings, SilentProgress())
+    places, squares = read_squares(store, source, samples, side, settings, SilentProgress())
     return [samples[place] for place in places], squares
 
 

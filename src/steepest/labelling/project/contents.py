@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from steepest.errors import DataError, InputError
-from steepest.labelling.project.pictures import locate
-from steepest.labelling.project.stamps import Stamp
+from steepest.labelling.project.source import Source, Stamp
 from steepest.labelling.project.store import Store
 
 _DIGEST_BYTES = 16
@@ -57,96 +54,79 @@ def size_of(content: str) -> int:
     return int(content.partition(":")[0])
 
 
-def read_content(photos: Path, sample: str, budget: Budget | None = None) -> Content | None:
+def read_content(source: Source, sample: str, budget: Budget | None = None) -> Content | None:
     """Return what is in a sample's file; None if it cannot be read now, or is too large.
 
     Args:
-        photos: The folder of the samples.
+        source: Where the samples are.
         sample: The sample.
         budget: What may be read; None is anything.
     """
     try:
-        with locate(photos, sample).open("rb") as file:
-            before = os.fstat(file.fileno())
-            if budget is not None and not budget.spend(before.st_size):
-                return None
+        before = source.stamp(sample)
+        if budget is not None and not budget.spend(before.size_bytes):
+            return None
+        with source.open(sample) as file:
             digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES))
-            after = os.fstat(file.fileno())
+        after = source.stamp(sample)
     except (DataError, OSError, MemoryError):
         return None
-    if Stamp.of(before) != Stamp.of(after):
+    if before != after:
         return None  # it is being written
-    return Content(f"{after.st_size}:{digest.hexdigest()}", Stamp.of(after))
+    return Content(f"{after.size_bytes}:{digest.hexdigest()}", after)
 
 
-def read_if_new(photos: Path, image: sqlite3.Row, budget: Budget) -> Content | None:
+def read_if_new(source: Source, image: sqlite3.Row, budget: Budget) -> Content | None:
     """Return what is in an image's file, unless that is known.
 
     Args:
-        photos: The folder of the samples.
+        source: Where the samples are.
         image: Its row.
         budget: What may be read, unless the file is another one than was noted: then what was noted
             must not stay.
     """
     if image["content"] is None or image["changed"]:
-        return read_content(photos, image["id"], budget)
-    return None if is_as_noted(photos, image) else read_content(photos, image["id"])
+        return read_content(source, image["id"], budget)
+    return None if is_as_noted(source, image) else read_content(source, image["id"])
 
 
-def mark_file(photos: Path, sample: str) -> str | None:
-    """Return what tells a sample's file from a later one of its name; None if it is gone.
-
-    Args:
-        photos: The folder of the samples.
-        sample: The sample.
-    """
-    try:
-        status = (photos / sample).stat()
-    except (OSError, ValueError):
-        return None
-    # Without the file's number: some shares number files anew all the time, and an answer would be
-    # refused for that.
-    return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ctime_ns:x}"
-
-
-def check_shown(photos: Path, sample: str, shown: str | None) -> None:
+def check_shown(source: Source, sample: str, shown: str | None) -> None:
     """Refuse an answer to what was shown if another file has its name by now.
 
     Args:
-        photos: The folder of the samples.
+        source: Where the samples are.
         sample: The sample.
-        shown: What ``mark_file`` said when it was shown; None is not compared.
+        shown: What ``Source.mark`` returned when it was shown; None is not compared.
 
     Raises:
         InputError: If so. A file that is gone by now was shown all the same.
     """
-    if shown is not None and mark_file(photos, sample) not in (shown, None):
+    if shown is not None and source.mark(sample) not in (shown, None):
         raise InputError(f"{sample} was replaced while it was shown; look at the new file")
 
 
-def is_as_noted(photos: Path, image: sqlite3.Row) -> bool:
+def is_as_noted(source: Source, image: sqlite3.Row) -> bool:
     """Decide whether the disk says of an image's file what was noted; not if it is gone."""
     try:
-        status = locate(photos, image["id"]).stat()
-    except (DataError, OSError):
+        return source.stamp(image["id"]) == Stamp.of_row(image)
+    except DataError:
         return False
-    return Stamp.of(status) == Stamp.of_row(image)
 
 
 def note_contents(
-    store: Store, photos: Path, rows: Iterable[sqlite3.Row], budget: Budget | None = None
+    store: Store, source: Source, rows: Iterable[sqlite3.Row], budget: Budget | None = None
 ) -> None:
     """Note what is in files of which that is not known; those that changed meanwhile are left.
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         rows: With number and id of images.
         budget: What may be read.
     """
     found: list[tuple[str | int, ...]] = []
     for row in rows:
-        seen = read_content(photos, row["id"], budget)
+        seen = read_content(source, row["id"], budget)
         if seen is not None:
             found.append((seen.text, row["number"], *seen.stamp))
         if len(found) >= _AT_ONCE:
@@ -155,7 +135,7 @@ def note_contents(
     _write(store, found)
 
 
-def note_answered(store: Store, photos: Path, budget: Budget | None = None) -> None:
+def note_answered(store: Store, source: Source, budget: Budget | None = None) -> None:
     """Note what is in every file that was answered, so that a later one under its name shows.
 
     Each is read once. A file whose size alone is as before, and whose content was never noted, is
@@ -163,7 +143,7 @@ def note_answered(store: Store, photos: Path, budget: Budget | None = None) -> N
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         budget: What may be read.
     """
     with store.reading() as connection:
@@ -171,7 +151,7 @@ def note_answered(store: Store, photos: Path, budget: Budget | None = None) -> N
             """SELECT number, id FROM images WHERE content IS NULL
             AND (votes > 0 OR skips > 0) AND changed = 0 AND missing = 0"""
         ).fetchall()
-    note_contents(store, photos, rows, budget)
+    note_contents(store, source, rows, budget)
 
 
 def _write(store: Store, found: Sequence[tuple[str | int, ...]]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from steepest.labelling.project.contents import Budget, note_contents
 from steepest.labelling.project.following import mark_copies
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.source import Source
 from steepest.labelling.project.store import Store
 
 # Files of a size of their own are never read; nor are empty ones, which are no images.
@@ -23,7 +23,7 @@ _MOST = 1 << 40
 
 def find_copies(
     store: Store,
-    photos: Path,
+    source: Source,
     settings: Settings,
     *,
     among: Sequence[int] | None = None,
@@ -33,7 +33,7 @@ def find_copies(
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         settings: What holds now.
         among: Numbers of images; None is all.
         budget: What may be read.
@@ -43,6 +43,6 @@ def find_copies(
         asked = {"among": None if among is None else json.dumps(among), "most": int(most)}
         with store.reading() as connection:
             rows = connection.execute(_ALIKE, asked).fetchall()
-        note_contents(store, photos, rows, budget)
+        note_contents(store, source, rows, budget)
     with store.writing() as connection:
         mark_copies(connection, settings)

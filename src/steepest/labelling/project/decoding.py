@@ -21,7 +21,7 @@ from steepest.data.image_decoding import (
     to_eight_bits,
 )
 from steepest.errors import DataError
-from steepest.labelling.project.transient_errors import explain_transient
+from steepest.labelling.project.source import explain_transient
 
 if TYPE_CHECKING:  # Pillow is imported by the first picture
     from PIL import Image

@@ -18,9 +18,9 @@ from steepest.errors import DataError, InputError
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.following import SPLIT_CONTENTS
 from steepest.labelling.project.label_files import choose_format
-from steepest.labelling.project.pictures import locate
 from steepest.labelling.project.records import Labels
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.source import SampleFolder, Source
 from steepest.labelling.project.store import Store
 from steepest.labelling.separators import SEMICOLON
 
@@ -60,13 +60,13 @@ class ExportReport:
 
 
 def export_labels(
-    store: Store, photos: Path, settings: Settings, path: Path, kind: str | None, *, replace: bool
+    store: Store, source: Source, settings: Settings, path: Path, kind: str | None, *, replace: bool
 ) -> ExportReport:
     """Write every sample that has a label.
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         settings: What holds now.
         path: The file or folder to write.
         kind: Its format; None goes by its name.
@@ -79,18 +79,33 @@ def export_labels(
     if path.exists() and (not replace or path.is_dir()):
         remedy = "" if path.is_dir() else ", or say that it may be replaced"
         raise InputError(f"{path} is there already; choose another name{remedy}")
-    if chosen == "folder" and path.resolve().is_relative_to(photos.resolve()):
-        raise InputError(f"{path}: the copies would become samples; choose a place outside")
+    if chosen == "folder":
+        folder = need_folder(source)
+        if path.resolve().is_relative_to(folder.path.resolve()):
+            raise InputError(f"{path}: the copies would become samples; choose a place outside")
     with store.reading() as connection:
         rows = list_labels(connection, settings)
         split = connection.execute("SELECT count(*) FROM images WHERE disputed = 1").fetchone()[0]
     if chosen == "folder":
-        written = _write_folder(path, photos, rows)
+        written = _write_folder(path, folder, rows)
     else:
         write_atomically(path, label_text(rows, chosen, _between(path)))
         written = len(rows)
     copies = sum(row.copy_of is not None for row in rows)
     return ExportReport(written, split + len(rows) - written, path, copies)
+
+
+def need_folder(source: Source) -> SampleFolder:
+    """Return a source whose samples are files.
+
+    Raises:
+        InputError: If they are rows of a table.
+    """
+    if not isinstance(source, SampleFolder):
+        raise InputError(
+            f"{source.path}: rows of a table are no files; export labels as .csv or .jsonl"
+        )
+    return source
 
 
 def list_labels(connection: sqlite3.Connection, settings: Settings) -> list[LabelRow]:
@@ -189,7 +204,7 @@ def _jsonl_text(rows: Sequence[LabelRow]) -> str:
     return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
 
 
-def _write_folder(path: Path, photos: Path, rows: Sequence[LabelRow]) -> int:
+def _write_folder(path: Path, source: SampleFolder, rows: Sequence[LabelRow]) -> int:
     """Copy the images into folders of classes, and show the whole only when it is done."""
     written = 0
     try:
@@ -198,7 +213,7 @@ def _write_folder(path: Path, photos: Path, rows: Sequence[LabelRow]) -> int:
         scratch.mkdir()
         try:
             for sample, labels, _ in rows:
-                written += _copy(photos, sample, labels, scratch)
+                written += _copy(source, sample, labels, scratch)
             told = copies_text(rows)
             if told is not None:
                 (scratch / COPIES).write_text(told, encoding="utf-8", newline="")
@@ -213,13 +228,13 @@ def _write_folder(path: Path, photos: Path, rows: Sequence[LabelRow]) -> int:
     return written
 
 
-def _copy(photos: Path, sample: str, labels: Labels, scratch: Path) -> bool:
+def _copy(source: SampleFolder, sample: str, labels: Labels, scratch: Path) -> bool:
     try:
-        source = locate(photos, sample)
+        path = source.locate(sample)
     except DataError:
         return False
     for name in labels:
         target = scratch / name / sample
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        shutil.copyfile(path, target)
     return bool(labels)

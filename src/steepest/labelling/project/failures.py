@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from pathlib import Path
 
 from steepest.errors import DataError
 from steepest.labelling.project.following import let_others_follow
@@ -12,15 +10,15 @@ from steepest.labelling.project.history import find_image
 from steepest.labelling.project.listing import check_there
 from steepest.labelling.project.resolve import reopen
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.source import AccessError, GoneError, Source
 from steepest.labelling.project.store import Store
-from steepest.labelling.project.transient_errors import AccessError, GoneError
 
 REST_SECONDS = 60.0
 """How long an image that cannot be read at the moment is not given out."""
 
 
 def note_failure(
-    store: Store, photos: Path, sample: str, error: DataError, settings: Settings
+    store: Store, source: Source, sample: str, error: DataError, settings: Settings
 ) -> None:
     """Note why a sample cannot be shown, unless that may pass.
 
@@ -33,8 +31,8 @@ def note_failure(
         return
     change = "unreadable = :reason"
     if isinstance(error, GoneError):
-        check_there(photos, store)
-        if os.path.exists(photos / sample):  # noqa: PTH110 - never raises
+        check_there(source, store)
+        if source.has(sample):
             return
         change = "missing = 1"
     with store.writing() as connection:

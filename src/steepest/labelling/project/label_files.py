@@ -11,7 +11,7 @@ from steepest.errors import InputError
 from steepest.labelling.exchange.formats.csv import read_csv
 from steepest.labelling.exchange.formats.jsonl import read_jsonl
 from steepest.labelling.project.classes import ClassList
-from steepest.labelling.project.listing import is_sample_name
+from steepest.labelling.project.source import Source, is_sample_name
 from steepest.labelling.separators import split_names
 
 Format = Literal["csv", "jsonl", "folder"]
@@ -57,20 +57,20 @@ def choose_format(path: Path, given: str | None) -> Format:
     raise InputError(f"{path}: labels are .csv, .jsonl, or a folder with a folder for each class")
 
 
-def read_labels(path: Path, kind: Format, photos: Path, classes: ClassList) -> Iterator[Given]:
+def read_labels(path: Path, kind: Format, source: Source, classes: ClassList) -> Iterator[Given]:
     """Yield what a file says, in its order.
 
     Args:
         path: The file or folder.
         kind: Its format.
-        photos: The folder of the samples; its own subfolders may be the classes.
+        source: Where the samples are; subfolders of a folder may be the classes.
         classes: What is known; how several classes are written depends on it.
 
     Raises:
         InputError: If something cannot be understood; says the line.
     """
     if kind == "folder":
-        yield from _read_folder(path, photos, classes)
+        yield from _read_folder(path, source, classes)
         return
     for row in read_csv(path) if kind == "csv" else read_jsonl(path):
         where = f"{path}, {row.where}"
@@ -79,26 +79,27 @@ def read_labels(path: Path, kind: Format, photos: Path, classes: ClassList) -> I
         labels = None if row.empty else row.label
         if isinstance(labels, str):
             labels = split_names(labels, classes) if classes.multi_label else [labels.strip()]
-        if not isinstance(row.id, str) or not (labels is None or _are_texts(labels)):
+        sample = str(row.id) if type(row.id) is int else row.id
+        if not isinstance(sample, str) or not (labels is None or _are_texts(labels)):
             raise InputError(f"{where}: id and labels must be texts")
-        yield Given(where, row.id, labels, bool(row.skip), row.annotator, row.at)
+        yield Given(where, sample, labels, bool(row.skip), row.annotator, row.at)
 
 
 def _are_texts(labels: object) -> TypeGuard[list[str]]:
     return isinstance(labels, list) and all(isinstance(name, str) for name in labels)
 
 
-def _read_folder(path: Path, photos: Path, classes: ClassList) -> Iterator[Given]:
+def _read_folder(path: Path, source: Source, classes: ClassList) -> Iterator[Given]:
     if not path.is_dir():
         raise InputError(f"{path}: no such folder")
-    own = path.resolve() == photos.resolve()
+    own = path.resolve() == source.path.resolve()
     found: dict[str, tuple[str, list[str]]] = {}
     for name in sorted(entry.name for entry in path.iterdir() if entry.is_dir()):
         if name.startswith(".") or (own and name not in classes.names):
             continue
         for folder, _, files in os.walk(path / name):
             for file in sorted(files):
-                if file.startswith(".") or not is_sample_name(file):
+                if file.startswith(".") or not is_sample_name(file, source.kind):
                     continue
                 whole = Path(folder, file)
                 sample = whole.relative_to(path if own else path / name).as_posix()

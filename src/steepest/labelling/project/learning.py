@@ -33,7 +33,8 @@ from steepest.training.augment import normalise
 from steepest.training.evaluate import predict_logits
 from steepest.training.fit import fit
 from steepest.training.probes import Probe, fit_probe
-from steepest.training.recipe import Recipe
+from steepest.training.probes.learning import put_into
+from steepest.training.recipe import Method, Recipe
 
 _BATCH = 32
 _LEAST_EPOCHS = 8
@@ -125,11 +126,14 @@ def learn(
     device = choose_device(settings.device)
     model = make_model(settings, classes, seed)
     mean, std = _statistics(inputs, settings)
+    targets = to_targets(task, labels)
+    if settings.way == "fine-tune" and settings.multi_label:
+        _begin_from_probes(model.to(device), inputs, targets, (mean, std), seed)
     fit(
         model,
         task,
         inputs,
-        to_targets(task, labels),
+        targets,
         choose_recipe(len(inputs), settings),
         mean=mean,
         std=std,
@@ -165,6 +169,31 @@ def _fit_several(inputs: Tensor, targets: Tensor, classes: int, *, seed: int) ->
     return joined.eval()
 
 
+def _begin_from_probes(
+    model: nn.Module,
+    squares: Tensor,
+    targets: Tensor,
+    scale: tuple[tuple[float, ...], tuple[float, ...]],
+    seed: int,
+) -> None:
+    """Give a net's last layer the weights of a probe for each class.
+
+    ``fit`` does so for samples of one class each.
+
+    Args:
+        model: On its device.
+        squares: Pixels uint8 [N, 3, S, S].
+        targets: Whether each sample has each class [N, K].
+        scale: Mean and std of each channel.
+        seed: Of the folds.
+    """
+    few = normalise(squares[:2], *scale).to(next(model.parameters()).device)
+    head = model.get_submodule(find_penultimate(model, few))
+    if isinstance(head, nn.Linear) and head.bias is not None:
+        rows = _see(model.eval(), squares, scale)
+        put_into(head, _fit_several(rows, targets, head.out_features, seed=seed))
+
+
 @torch.no_grad()
 def see_features(squares: Tensor, settings: Settings, classes: int) -> npt.NDArray[np.float64]:
     """Return what the model to begin from makes of pixels, before any training [N, D].
@@ -176,17 +205,26 @@ def see_features(squares: Tensor, settings: Settings, classes: int) -> npt.NDArr
     """
     device = choose_device(settings.device)
     model = make_model(settings, max(2, classes), settings.seed).to(device).eval()
-    mean, std = _statistics(squares, settings)
+    if not len(squares):
+        return np.zeros((0, 1))
+    rows = _see(model, squares, _statistics(squares, settings))
+    features: npt.NDArray[np.float64] = rows.double().numpy()
+    return features
+
+
+@torch.no_grad()
+def _see(
+    model: nn.Module, squares: Tensor, scale: tuple[tuple[float, ...], tuple[float, ...]]
+) -> Tensor:
+    """Return what the last layer of a model in eval mode reads [N, D], on the CPU."""
+    device = next(model.parameters()).device
     parts: list[Tensor] = []
     head = None
     for part in torch.split(squares, _BATCH):
-        inputs = normalise(part, mean, std).to(device)
+        inputs = normalise(part, *scale).to(device)
         head = head or find_penultimate(model, inputs)
         parts.append(extract_features(model, inputs, penultimate=head).penultimate.cpu())
-    if not parts:
-        return np.zeros((0, 1))
-    features: npt.NDArray[np.float64] = torch.cat(parts).double().numpy()
-    return features
+    return torch.cat(parts)
 
 
 def make_model(settings: Settings, classes: int, seed: int) -> nn.Module:
@@ -219,6 +257,10 @@ def choose_recipe(samples: int, settings: Settings) -> Recipe:
     """Return how to train on so many samples: few get many passes."""
     tuning = settings.weights is not None
     epochs, size = _suit_tuning(samples) if tuning else _suit_scratch(samples)
+    # Of several classes for each sample, ``learn`` sets the head by itself.
+    method: Method = "scratch"
+    if settings.way == "fine-tune" and not settings.multi_label:
+        method = "fine-tune"
     lr = _TUNING_LR if tuning else _SCRATCH_LRS.get(settings.model, _SCRATCH_LR)
     return Recipe(
         epochs=settings.epochs or epochs,
@@ -228,6 +270,7 @@ def choose_recipe(samples: int, settings: Settings) -> Recipe:
         weight_decay=1e-4,
         schedule="cosine",
         augmentation=settings.augmentation,
+        method=method,
     )
 
 

@@ -104,9 +104,9 @@ def check_for_page(store: Store, photos: Path) -> None:
         raise InputError(f"{folder} is for label maps: label it by sheets or by Label Studio")
     if about.numbered:
         raise InputError(f"{folder} is about rows of an array: label it by sheets or from Python")
-    source = Path(about.pool) if about.pool else photos
-    if source.is_dir() and source.resolve() != photos.resolve():
-        raise InputError(f"{folder} is the project of {source}: choose another project folder")
+    pool = Path(about.pool) if about.pool else photos
+    if pool.is_dir() and pool.resolve() != photos.resolve():
+        raise InputError(f"{folder} is the project of {pool}: choose another project folder")
     for number, name in enumerate(names):
         check_class_name(name)
         check_apart(name, names[:number])

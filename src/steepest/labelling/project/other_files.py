@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steepest.labelling.project.listing import Kinds, look_beside
+from steepest.labelling.project.source import Source, TextTable
 
 _MOST_SAID = 5
 
@@ -20,14 +21,17 @@ def say_others(kinds: Kinds) -> str:
     return _first([f"{count} {_plain(kind) or 'without ending'}" for kind, count in kinds])
 
 
-def why_no_samples(photos: Path, project: Path) -> str:
+def why_no_samples(source: Source, project: Path) -> str:
     """Say what a folder without images holds instead; many are made of links.
 
     Args:
-        photos: The folder.
+        source: Where samples were looked for.
         project: The folder of the project, which does not count.
     """
-    refused, others = look_beside(photos, project)
+    if source.kind == "text":
+        what = "in that table" if isinstance(source, TextTable) else "in .txt files in there"
+        return f"no text {what}"
+    refused, others = look_beside(source, project)
     if refused:
         return (
             f"no images in there but links that lead elsewhere, or what cannot be opened "

@@ -6,7 +6,7 @@ import hashlib
 import io
 import re
 import secrets
-import stat
+import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,9 +21,14 @@ from steepest.labelling.project.failures import let_rest, note_failure, note_fou
 from steepest.labelling.project.history import find_image
 from steepest.labelling.project.listing import check_there
 from steepest.labelling.project.settings import Settings
-from steepest.labelling.project.stamps import Stamp
+from steepest.labelling.project.source import (
+    AccessError,
+    GoneError,
+    SampleFolder,
+    Source,
+    read_text,
+)
 from steepest.labelling.project.store import Store
-from steepest.labelling.project.transient_errors import AccessError, GoneError, explain_transient
 
 SIDES = range(16, 2049)
 """The sides in pixels that a picture may be asked for."""
@@ -56,7 +61,7 @@ class Pictures:
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         settings: Asked for what holds now.
         clock: Says what time it is.
     """
@@ -64,12 +69,12 @@ class Pictures:
     def __init__(
         self,
         store: Store,
-        photos: Path,
+        source: Source,
         settings: Callable[[], Settings],
         clock: Callable[[], float],
     ) -> None:
         self._store = store
-        self._photos = photos
+        self._source = source
         self._settings = settings
         self._clock = clock
         # A folder that nobody can know before it is made: what lies in others may have come with
@@ -89,7 +94,23 @@ class Pictures:
         """
         with self._store.reading() as connection:
             find_image(connection, sample)
-        return locate(self._photos, sample)
+        return SampleFolder(self._source.path).locate(sample)
+
+    def text(self, sample: str) -> str:
+        """Return the text of a sample.
+
+        Raises:
+            InputError: If there is no such sample.
+            DataError: If it cannot be shown; it is then marked as ``thumbnail`` does.
+        """
+        row = self._find(sample)
+        try:
+            text = read_text(self._source, sample)
+        except DataError as error:
+            self._note_failure(sample, error)
+            raise
+        self._note_found(row)
+        return text
 
     def thumbnail(self, sample: str, side: int = 512) -> Picture:
         """Return a sample as a JPEG file no side of which is longer than asked for.
@@ -101,32 +122,44 @@ class Pictures:
         """
         if side not in SIDES:
             raise InputError(f"side is {side}; use {SIDES.start} to {SIDES.stop - 1} pixels")
-        with self._store.reading() as connection:
-            row = find_image(connection, sample)
-        if row["unreadable"] is not None:
-            raise DataError(row["unreadable"])
+        row = self._find(sample)
+        if self._source.kind == "text":
+            raise InputError(f"sample {sample!r} is a text, which has no picture")
         try:
-            path = locate(self._photos, sample)
-            changed = _version(path)
+            changed = tuple(self._source.stamp(sample))
+            path = self.path(sample)
             etag = hashlib.sha256(f"{sample}\0{changed}\0{side}".encode()).hexdigest()[:32]
             cached = self._cache / f"{etag}.jpg"
             data = _read(cached) or self._make(path, side, cached)
         except DataError as error:
-            note_failure(self._store, self._photos, sample, error, self._settings())
-            if isinstance(error, AccessError):
-                let_rest(self._store, sample, self._clock())
+            self._note_failure(sample, error)
             raise
-        if row["missing"]:
-            note_found(self._store, sample, self._settings())
+        self._note_found(row)
         return Picture(data, "image/jpeg", etag)
 
+    def _find(self, sample: str) -> sqlite3.Row:
+        with self._store.reading() as connection:
+            row = find_image(connection, sample)
+        if row["unreadable"] is not None:
+            raise DataError(row["unreadable"])
+        return row
+
+    def _note_failure(self, sample: str, error: DataError) -> None:
+        note_failure(self._store, self._source, sample, error, self._settings())
+        if isinstance(error, AccessError):
+            let_rest(self._store, sample, self._clock())
+
+    def _note_found(self, row: sqlite3.Row) -> None:
+        if row["missing"]:
+            note_found(self._store, row["id"], self._settings())
+
     def is_away(self, sample: str) -> bool:
-        """Decide whether a sample's file is gone, and all others with it."""
+        """Decide whether a sample is gone, and all others with it."""
         try:
-            locate(self._photos, sample)
+            self._source.stamp(sample)
         except GoneError:
             try:
-                check_there(self._photos, self._store)
+                check_there(self._source, self._store)
             except DataError:
                 return True
         except DataError:
@@ -154,26 +187,6 @@ class Pictures:
         if writes % _WRITES_BETWEEN_LOOKS == 0:
             trim(self._cache, _MOST_CACHED_BYTES)
         return data
-
-
-def locate(photos: Path, sample: str) -> Path:
-    """Return a sample's file.
-
-    Raises:
-        GoneError: If it is gone.
-        AccessError: If it cannot be looked at in this moment.
-        DataError: If it is no plain file, or outside of the folder.
-    """
-    inside = photos.resolve()
-    try:
-        path = (inside / sample).resolve()
-        if not path.is_relative_to(inside):
-            raise DataError(f"{sample}: outside of the folder of images")
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise DataError(f"{sample}: no plain file")
-    except (OSError, RuntimeError, ValueError) as error:
-        raise explain_transient(sample, error) or DataError(f"{sample}: cannot be found") from error
-    return path
 
 
 def trim(cache: Path, most_bytes: int) -> None:
@@ -209,11 +222,3 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
-
-
-def _version(path: Path) -> str:
-    """Return what changes with a file; on some disks, the date alone does not."""
-    try:
-        return str(tuple(Stamp.of(path.stat())))
-    except OSError as error:
-        raise explain_transient(path.name, error) or DataError(f"{path.name}: no file") from error

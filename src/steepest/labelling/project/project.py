@@ -41,14 +41,13 @@ from steepest.labelling.project.settings import (
     load_settings,
     merge_settings,
     save_settings,
+    settle_kind,
 )
+from steepest.labelling.project.source import is_table, open_source, usual_project_folder
 from steepest.labelling.project.store import FILE_NAME, Store
 from steepest.labelling.project.trainer import Trainer
 from steepest.labelling.project.trainings import latest_batch, list_picks, list_trainings
 from steepest.labelling.project.trust import refuse_code, refuse_links
-
-FOLDER_NAME = ".steepest"
-"""Where a project is by default: in the folder of the images."""
 
 
 class Project:
@@ -57,7 +56,8 @@ class Project:
     Made by ``open``. One process at a time has it.
 
     Attributes:
-        photos: The folder of the images.
+        photos: The folder of the images or texts, or the table of texts.
+        source: The samples in it.
         folder: The folder of the project.
         store: The project's file.
         queue: Gives out samples and takes answers.
@@ -78,21 +78,22 @@ class Project:
         background: bool,
     ) -> None:
         self.photos = photos
+        self.source = open_source(photos, settings.kind, settings.text_column)
         self.folder = store.path.parent
         self.store = store
         self._lock = lock
         self._settings = settings
         self._clock = clock
-        self.scan = look_quickly(store, photos, settings)
+        self.scan = look_quickly(store, self.source, settings)
         current: Callable[[], Settings] = lambda: self._settings  # noqa: E731
-        self.pictures = Pictures(store, photos, current, clock)
-        self.trainer = Trainer(store, photos, current, clock, background=background)
-        self.queue = Queue(store, photos, current, clock, self.trainer.consider)
+        self.pictures = Pictures(store, self.source, current, clock)
+        self.trainer = Trainer(store, self.source, current, clock, background=background)
+        self.queue = Queue(store, self.source, current, clock, self.trainer.consider)
         self.accepting = Accepting(store, current, clock, self._after_accepting)
 
     def _after_accepting(self) -> None:
         # A file that takes another's name before the next training would not show otherwise.
-        note_answered(self.store, self.photos, quick_budget())
+        note_answered(self.store, self.source, quick_budget())
         self.trainer.consider()
 
     @classmethod
@@ -109,27 +110,28 @@ class Project:
         """Begin a project, or go on with it.
 
         Args:
-            photos: The folder of the images.
+            photos: The folder of images or of ``.txt`` files, or a table with a text in each row
+                (.csv, .tsv, .json, .jsonl).
             classes: Added to those that the project has.
-            folder: Where the project is kept; by default in the folder of the images.
+            folder: Where the project is kept; by default in that folder, or beside the table.
             settings: What holds from now on; None keeps what is stored, unless that names code
                 of somebody's own: a folder with its project may be anybody's.
             background: Whether to train models, in a process of their own.
             clock: Says what time it is.
 
         Raises:
-            DataError: If there is no such folder of images, or the project's file is damaged.
+            DataError: If there is no such folder or table, or the project's file is damaged.
             InputError: If classes or settings cannot be used, or the project's folder has links.
             RunFolderError: If another process has the project open.
         """
         photos = Path(photos).absolute()
-        if not photos.is_dir():
+        if not photos.is_dir() and not (is_table(photos) and photos.is_file()):
             raise DataError(f"{photos}: no such folder")
-        place = (photos / FOLDER_NAME if folder is None else Path(folder)).absolute()
+        place = (usual_project_folder(photos) if folder is None else Path(folder)).absolute()
         if place.resolve() == photos.resolve():
             raise InputError(f"{place}: the project needs a folder of its own")
-        if settings is not None:
-            settings.check_names()
+        if (checked := settings and settle_kind(None, settings, photos)) is not None:
+            checked.check_names()
         if folder is not None:
             check_photos(place / PHOTOS_NAME, photos)
         refuse_links(place, named=folder is not None)
@@ -139,7 +141,7 @@ class Project:
             upgrade_folder(place)
             store = Store(place / FILE_NAME)
             check_for_page(store, photos)
-            merged = _prepare(store, classes, settings)
+            merged = _prepare(store, photos, classes, settings)
             if folder is not None:
                 write_atomically(place / PHOTOS_NAME, f"{photos.resolve()}\n")
             return cls(photos, store, lock, merged, clock, background=background)
@@ -195,7 +197,7 @@ class Project:
         Raises:
             DataError: If the folder is away as a whole; then nothing is changed.
         """
-        self.scan = look_quickly(self.store, self.photos, self._settings)
+        self.scan = look_quickly(self.store, self.source, self._settings)
         return self.scan
 
     def progress(self) -> Counts:
@@ -262,10 +264,10 @@ class Project:
         Raises:
             InputError: If a sample or class is not known; says the line.
         """
-        path, photos = Path(path), self.photos
+        path, source = Path(path), self.source
         chosen = choose_format(path, format)
         return self.import_given(
-            lambda classes: read_labels(path, chosen, photos, classes), known_only=known_only
+            lambda classes: read_labels(path, chosen, source, classes), known_only=known_only
         )
 
     def import_given(self, given: GivenBy, *, known_only: bool = False) -> ImportReport:
@@ -283,7 +285,7 @@ class Project:
         )
         if report.added:
             # Otherwise a file that takes another's name before the next training would not show.
-            note_answered(self.store, self.photos, quick_budget())
+            note_answered(self.store, self.source, quick_budget())
             self.trainer.consider("labels were imported")
         return report
 
@@ -300,7 +302,7 @@ class Project:
             InputError: If it is there already, or cannot be written.
         """
         return export_labels(
-            self.store, self.photos, self._settings, Path(path), format, replace=replace
+            self.store, self.source, self._settings, Path(path), format, replace=replace
         )
 
     def decisions(self, sample: str | None = None, *, limit: int = 20) -> list[Decision]:
@@ -395,11 +397,11 @@ class Project:
         """
         with self.store.writing() as connection:
             _check_mark(mark, mark_changed(connection))
-            kept = keep_labels(connection, self.photos, self._settings, samples)
+            kept = keep_labels(connection, self.source, self._settings, samples)
             if kept:
                 note_decision(connection, (by, self._clock()), "keep labels", images=kept)
         # Otherwise the next change would show only after a training.
-        note_answered(self.store, self.photos, quick_budget())
+        note_answered(self.store, self.source, quick_budget())
         with self.store.writing() as connection:
             mark_copies(connection, self._settings)
         return len(kept)
@@ -410,12 +412,14 @@ class Project:
             return ask_more(connection, self._settings.overlap)
 
 
-def _prepare(store: Store, classes: Sequence[str], given: Settings | None) -> Settings:
+def _prepare(
+    store: Store, photos: Path, classes: Sequence[str], given: Settings | None
+) -> Settings:
     with store.writing() as connection:
         before = load_settings(connection)
         if before is not None and given is None:
             refuse_code(store.path.parent, before, named=())
-        settings = merge_settings(before, given)
+        settings = merge_settings(before, settle_kind(before, given, photos))
         save_settings(connection, settings)
         if before is not None:
             change_overlap(connection, before.overlap, settings.overlap)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from steepest.errors import InputError
 from steepest.labelling.project.answers import (
@@ -34,6 +33,7 @@ from steepest.labelling.project.records import Answer, Resolved, SampleState, Ta
 from steepest.labelling.project.replaced import note_labelled
 from steepest.labelling.project.resolve import refresh
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.source import Source
 from steepest.labelling.project.store import Store
 
 _MOST_AT_ONCE = 100
@@ -87,7 +87,7 @@ class Queue:
 
     Args:
         store: The project's file.
-        photos: The folder of the images.
+        source: Where the samples are.
         settings: Returns what holds now.
         clock: Returns the time.
         after_answer: Called after an answer is on disk; its errors do not undo that and are
@@ -97,13 +97,13 @@ class Queue:
     def __init__(
         self,
         store: Store,
-        photos: Path,
+        source: Source,
         settings: Callable[[], Settings],
         clock: Callable[[], float],
         after_answer: Callable[[], None],
     ) -> None:
         self._store = store
-        self._photos = photos
+        self._source = source
         self._settings = settings
         self._clock = clock
         self._after_answer = after_answer
@@ -233,7 +233,7 @@ class Queue:
             sample: What it is about.
             labels: The names of its classes.
             browser: Where; only there it can be taken back.
-            shown: What ``mark_file`` said of the file that was shown; None is not compared.
+            shown: What ``Source.mark`` returned for the file that was shown; None is not compared.
 
         Raises:
             InputError: If the name, the sample or a class is not known, or another file was shown.
@@ -242,9 +242,9 @@ class Queue:
         with self._store.reading() as connection:
             image = find_image(connection, sample)
         # Not within the transaction: others would wait for the disk.
-        seen = read_if_new(self._photos, image, Budget(size_bytes=_MOST_BYTES))
+        seen = read_if_new(self._source, image, Budget(size_bytes=_MOST_BYTES))
         # Not before: what is noted must be what was shown.
-        check_shown(self._photos, sample, shown)
+        check_shown(self._source, sample, shown)
         with self._store.writing() as connection:
             image = find_image(connection, sample)
             text = self._classes(connection).encode(labels)
@@ -265,7 +265,7 @@ class Queue:
         check_annotator(annotator)
         with self._store.writing() as connection:
             image = find_image(connection, sample)
-            check_shown(self._photos, sample, shown)
+            check_shown(self._source, sample, shown)
             answer = self._add(connection, Giver(annotator, browser), image, None)
         self._follow_up()
         return answer

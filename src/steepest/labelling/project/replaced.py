@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Sequence
-from pathlib import Path
 
 from steepest.labelling.project.contents import Budget, Content, is_as_noted, read_content, size_of
 from steepest.labelling.project.following import let_others_follow, mark_copies
@@ -13,7 +12,7 @@ from steepest.labelling.project.history import find_image
 from steepest.labelling.project.records import Answer
 from steepest.labelling.project.resolve import IMPORTED_BY, refresh
 from steepest.labelling.project.settings import Settings
-from steepest.labelling.project.stamps import Stamp
+from steepest.labelling.project.source import Source, Stamp
 from steepest.labelling.project.store import Store
 
 SAME, SUSPECTED, CHANGED = 0, 1, 2
@@ -28,14 +27,14 @@ _KEEP = f"""UPDATE images SET changed = 0, content = NULL, missing = 0, asked_ag
 """What holds is kept. It is about an earlier file all the same, and undo leads back to no other."""
 
 
-def settle_suspected(store: Store, photos: Path, budget: Budget | None = None) -> None:
+def settle_suspected(store: Store, source: Source, budget: Budget | None = None) -> None:
     """Find out which answered files with another date or size hold something else.
 
     Only those are read. What the budget leaves is looked at another time.
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         budget: What may be read.
     """
     with store.reading() as connection:
@@ -50,7 +49,7 @@ def settle_suspected(store: Store, photos: Path, budget: Budget | None = None) -
         if content is not None and size_of(content) != noted.size_bytes:
             found.append((CHANGED, content, row["number"], *noted))
             continue
-        seen = read_content(photos, row["id"], budget)
+        seen = read_content(source, row["id"], budget)
         if seen is not None and seen.stamp == noted:
             state = SAME if content in (None, seen.text) else CHANGED
             found.append((state, content or seen.text, row["number"], *noted))
@@ -156,7 +155,7 @@ def ask_again(
 
 def keep_labels(
     connection: sqlite3.Connection,
-    photos: Path,
+    source: Source,
     settings: Settings,
     samples: Sequence[str] | None = None,
 ) -> list[int]:
@@ -167,7 +166,7 @@ def keep_labels(
 
     Args:
         connection: Within a transaction.
-        photos: The folder of the samples.
+        source: Where the samples are.
         settings: What holds now.
         samples: Which of them; None is all.
 
@@ -177,7 +176,7 @@ def keep_labels(
     kept = []
     for image in _list_changed(connection, samples):
         row = connection.execute("SELECT * FROM images WHERE number = ?", (image,)).fetchone()
-        if is_as_noted(photos, row):
+        if is_as_noted(source, row):
             connection.execute(_KEEP, (image,))
             kept.append(image)
     mark_copies(connection, settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from steepest.labelling.project.contents import Budget, note_answered
 from steepest.labelling.project.copies import find_copies
@@ -11,6 +10,7 @@ from steepest.labelling.project.following import mark_copies
 from steepest.labelling.project.listing import Scan, scan
 from steepest.labelling.project.replaced import CHANGED, settle_suspected
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.source import Source
 from steepest.labelling.project.store import Store
 
 _QUICK_FILES, _QUICK_BYTES = 200, 64 << 20
@@ -24,14 +24,14 @@ def quick_budget() -> Budget:
     return Budget(_QUICK_FILES, _QUICK_BYTES)
 
 
-def look_quickly(store: Store, photos: Path, settings: Settings) -> Scan:
+def look_quickly(store: Store, source: Source, settings: Settings) -> Scan:
     """Bring the store up to date with the folder in a moment.
 
     Raises:
         DataError: If the folder is away as a whole; then nothing is changed.
     """
-    found = scan(store, photos, settings)
-    settle_suspected(store, photos, quick_budget())
+    found = scan(store, source, settings)
+    settle_suspected(store, source, quick_budget())
     with store.writing() as connection:
         mark_copies(connection, settings)
         changed = connection.execute(
@@ -40,13 +40,13 @@ def look_quickly(store: Store, photos: Path, settings: Settings) -> Scan:
     return replace(found, changed=int(changed))
 
 
-def look_closely(store: Store, photos: Path, settings: Settings) -> None:
+def look_closely(store: Store, source: Source, settings: Settings) -> None:
     """Bring the store up to date with the folder, reading all that has to be read for it.
 
     Raises:
         DataError: If the folder is away as a whole; then nothing is changed.
     """
-    scan(store, photos, settings)
-    settle_suspected(store, photos)
-    note_answered(store, photos)
-    find_copies(store, photos, settings, budget=Budget(_ALIKE_FILES, _ALIKE_BYTES))
+    scan(store, source, settings)
+    settle_suspected(store, source)
+    note_answered(store, source)
+    find_copies(store, source, settings, budget=Budget(_ALIKE_FILES, _ALIKE_BYTES))

@@ -7,7 +7,6 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +25,7 @@ from steepest.labelling.project.predictions import pack, predicted
 from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.project.round import Round
 from steepest.labelling.project.sample_features import FeatureFinder
+from steepest.labelling.project.source import Source
 from steepest.labelling.project.squares import most_samples
 from steepest.labelling.project.store import Store
 from steepest.labelling.project.trainings import claim
@@ -55,13 +55,13 @@ class Outcome:
 
 
 def run_round(
-    store: Store, photos: Path, token: str, features: FeatureFinder | None = None
+    store: Store, source: Source, token: str, features: FeatureFinder | None = None
 ) -> bool:
     """Carry out the training that waits.
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         token: Says whose training it is.
         features: Finds the features of samples; None makes one that lasts for this round.
 
@@ -75,13 +75,13 @@ def run_round(
     with store.writing() as connection:
         if claim(connection, token, time.time()) is None:
             return False
-    this = Round(store, photos, token, features)
+    this = Round(store, source, token, features)
     with this.progress.task("looking", 0):
-        look_closely(store, photos, this.settings)
+        look_closely(store, source, this.settings)
     outcome = _train(this) or Outcome(pick_spread(this), SPREAD)
     # Copies are left out of the batch when it is written.
     picked = [pick.image for pick in outcome.picks]
-    find_copies(store, photos, this.settings, among=picked)
+    find_copies(store, source, this.settings, among=picked)
     _commit(this, outcome, time.monotonic() - started)
     return True
 
@@ -193,7 +193,7 @@ def _commit(this: Round, outcome: Outcome, seconds: float) -> None:
     with this.store.reading() as connection:
         version = _next_version(connection)
     # What is written into a folder that was moved away would stand in the way of its return.
-    check_there(this.photos, this.store)
+    check_there(this.source, this.store)
     if learnt is not None:
         weights = f"models/version-{version:04d}.safetensors"
         net = this.features.backbone if this.probes else None

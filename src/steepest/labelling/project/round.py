@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from pathlib import Path
 
 from torch import Tensor
 
@@ -12,6 +11,7 @@ from steepest.core.seeds import derive
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.sample_features import FeatureFinder, SampleFeatures
 from steepest.labelling.project.settings import Settings, load_settings
+from steepest.labelling.project.source import Source
 from steepest.labelling.project.squares import read_squares
 from steepest.labelling.project.store import Store
 from steepest.labelling.project.store_progress import StoreProgress
@@ -22,16 +22,16 @@ class Round:
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         token: Whose training it is.
         features: Finds the features of samples; None makes one that lasts for this round.
     """
 
     def __init__(
-        self, store: Store, photos: Path, token: str, features: FeatureFinder | None = None
+        self, store: Store, source: Source, token: str, features: FeatureFinder | None = None
     ) -> None:
         self.store = store
-        self.photos = photos
+        self.source = source
         self.token = token
         self.progress = StoreProgress(store, token)
         with store.reading() as connection:
@@ -44,7 +44,7 @@ class Round:
                 connection.execute("SELECT ifnull(max(number), 0) + 1 FROM batches").fetchone()[0]
             )
 
-        self._features = features or FeatureFinder(store, photos)
+        self._features = features or FeatureFinder(store, source)
 
     @property
     def probes(self) -> bool:
@@ -71,7 +71,7 @@ class Round:
         if self.probes and side is None:
             return self.features.read(ids, self.progress)
         wanted = self.settings.side if side is None else side
-        return read_squares(self.store, self.photos, ids, wanted, self.settings, self.progress)
+        return read_squares(self.store, self.source, ids, wanted, self.settings, self.progress)
 
 
 def _folds_of(connection: sqlite3.Connection, token: str) -> int:

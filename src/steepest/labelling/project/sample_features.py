@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from steepest.core.devices import choose_device
@@ -16,13 +17,20 @@ from steepest.data.image_decoding import read_picture as read_photo
 from steepest.errors import DataError
 from steepest.features.file_notes import Stamp
 from steepest.features.files import File, FileFeatures
+from steepest.features.passing import Pass, Read
+from steepest.features.store import FeatureStore
 from steepest.labelling.project.decoding import read_picture
 from steepest.labelling.project.failures import note_failure
-from steepest.labelling.project.listing import VOLUME_SUFFIXES
-from steepest.labelling.project.pictures import locate
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.source import (
+    VOLUME_SUFFIXES,
+    AccessError,
+    SampleFolder,
+    Source,
+    TextTable,
+    read_text,
+)
 from steepest.labelling.project.store import Store
-from steepest.labelling.project.transient_errors import AccessError
 from steepest.models.backbones import Backbone, find_backbone
 
 FOLDER = "features"
@@ -32,6 +40,7 @@ _BATCH = 16
 """Few at once on a CPU: whoever waits for a training waits for a batch at most."""
 
 _WAIT_SECONDS = 0.5
+_NO_STAMP = Stamp(-1, -1)
 _LOOKED_AT_SIDE = 64
 
 
@@ -40,7 +49,7 @@ class SampleFeatures:
 
     Args:
         store: The project's file, in which damaged samples are marked.
-        photos: The folder of the samples.
+        source: Where the samples are.
         settings: What holds now.
         backbone: Computes the rows.
 
@@ -48,14 +57,20 @@ class SampleFeatures:
         backbone: Computes the rows.
     """
 
-    def __init__(self, store: Store, photos: Path, settings: Settings, backbone: Backbone) -> None:
+    def __init__(
+        self, store: Store, source: Source, settings: Settings, backbone: Backbone
+    ) -> None:
         self._store = store
-        self._photos = photos
+        self._source = source
         self._settings = settings
         self._device = choose_device(settings.device)
         place = store.path.parent / FOLDER
         # Below the link that a user may have named, not through it.
-        self._files = FileFeatures(photos, backbone, place, self._open)
+        self._files: FileFeatures | _RowFeatures
+        if isinstance(source, TextTable):
+            self._files = _RowFeatures(source, backbone, place)
+        else:
+            self._files = FileFeatures(source.path, backbone, place, self._open)
         self.backbone = backbone
 
     def missing(self, samples: Sequence[str]) -> list[str]:
@@ -76,6 +91,8 @@ class SampleFeatures:
                 with self._files:
                     again = self._files.missing(self._stamped(samples))
                     step.advance(len(samples) - len(again))
+                    if self._source.kind == "text":  # Long ones together need less padding.
+                        again.sort(key=lambda file: -file.stamp.size)
                     self._files.compute(again, step, device=self._device, batch_size=size)
             except InUseError:
                 # Another command computes features of the same folder; what it keeps is found here.
@@ -121,13 +138,20 @@ class SampleFeatures:
         files = []
         for sample in samples:
             try:
-                files.append(File(sample, Stamp.of(self._photos / sample)))
-            except OSError:
-                files.append(File(sample, Stamp(-1, -1)))  # found by nobody, and noted on reading
+                if isinstance(self._source, TextTable):
+                    stamp = Stamp(self._source.stamp(sample).size_bytes, 0)
+                else:
+                    stamp = Stamp.of(self._source.path / sample)
+                files.append(File(sample, stamp))
+            except (OSError, DataError):
+                files.append(File(sample, _NO_STAMP))  # found by nobody, and noted on reading
         return files
 
-    def _open(self, path: Path) -> Any:  # noqa: ANN401 - an image of Pillow
-        inside = locate(self._photos, path.relative_to(self._photos).as_posix())
+    def _open(self, path: Path) -> Any:  # noqa: ANN401 - an image of Pillow, or a text
+        sample = path.relative_to(self._source.path).as_posix()
+        if self._source.kind == "text":
+            return read_text(self._source, sample)
+        inside = SampleFolder(self._source.path).locate(sample)
         if path.suffix.lower() in VOLUME_SUFFIXES:
             return read_picture(inside, 2 * self.backbone.needed_side or 1024)
         return read_photo(inside, self.backbone.needed_side)
@@ -135,12 +159,78 @@ class SampleFeatures:
     def _note(self, sample: str) -> AccessError | None:
         """Mark a sample without features; return the error if it may pass."""
         try:
-            read_picture(locate(self._photos, sample), _LOOKED_AT_SIDE)
+            if self._source.kind == "text":
+                read_text(self._source, sample)
+            else:
+                folder = SampleFolder(self._source.path)
+                read_picture(folder.locate(sample), _LOOKED_AT_SIDE)
         except AccessError as error:
             return error
         except DataError as error:
-            note_failure(self._store, self._photos, sample, error, self._settings)
+            note_failure(self._store, self._source, sample, error, self._settings)
         return None
+
+
+class _RowFeatures:
+    """Features of a table's rows by the digests of their texts, with the methods of FileFeatures.
+
+    Args:
+        table: The rows.
+        backbone: Computes their features.
+        place: The folder that features are kept in.
+    """
+
+    def __init__(self, table: TextTable, backbone: Backbone, place: Path) -> None:
+        self._table = table
+        self._backbone = backbone
+        self._store = FeatureStore(place, backbone)
+
+    def __enter__(self) -> Self:
+        self._store.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.__exit__()
+
+    def missing(self, files: Iterable[File]) -> list[File]:
+        """Return rows that have no features yet; those that are gone are not among them."""
+        digests = ((file, self._table.mark(file.name)) for file in files)
+        return [
+            file for file, digest in digests if digest is not None and digest not in self._store
+        ]
+
+    def compute(
+        self,
+        files: Sequence[File],
+        step: Step,
+        *,
+        device: torch.device,
+        batch_size: int | None = None,
+    ) -> int:
+        """Compute features within a ``with`` block; return how many rows were computed."""
+        size = batch_size or _BATCH
+        work: Pass[File, Read] = Pass(
+            self._backbone, self._store, self._read, lambda _: None, size, device
+        )
+        return work.run(files, step)
+
+    def find(self, files: Iterable[File]) -> tuple[list[str], Tensor, list[tuple[str, str]]]:
+        """Return names and features [R, D] of the rows that have some; and of none, why not."""
+        digests = {file.name: self._table.mark(file.name) for file in files}
+        found = {name: d for name, d in digests.items() if d is not None and d in self._store}
+        return list(found), self._store.rows(list(found.values())), []
+
+    def _read(self, file: File) -> Read:
+        digest = self._table.mark(file.name) or ""
+        if not digest or digest in self._store:
+            return Read(digest)
+        try:
+            text = read_text(self._table, file.name)
+        except DataError:
+            return Read(digest)
+        # Another text under this digest would stay there for good.
+        same = self._table.mark(file.name) == digest
+        return Read(digest, self._backbone.prepare(text) if same else None)
 
 
 def check_home(store: Store) -> None:
@@ -163,12 +253,12 @@ class FeatureFinder:
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
     """
 
-    def __init__(self, store: Store, photos: Path) -> None:
+    def __init__(self, store: Store, source: Source) -> None:
         self._store = store
-        self._photos = photos
+        self._source = source
         self._found: tuple[tuple[str, str], SampleFeatures] | None = None
 
     def find(self, settings: Settings) -> SampleFeatures:
@@ -180,8 +270,8 @@ class FeatureFinder:
         """
         key = (settings.backbone, settings.device)
         if self._found is None or self._found[0] != key:
-            backbone = find_backbone(settings.backbone)
-            made = SampleFeatures(self._store, self._photos, settings, backbone)
+            backbone = find_backbone(settings.backbone, settings.kind)
+            made = SampleFeatures(self._store, self._source, settings, backbone)
             self._found = (key, made)
         return self._found[1]
 

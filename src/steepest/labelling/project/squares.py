@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,9 @@ from steepest.core.progress import Progress
 from steepest.errors import DataError
 from steepest.labelling.project.decoding import read_square
 from steepest.labelling.project.failures import note_failure
-from steepest.labelling.project.pictures import locate
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.source import AccessError, SampleFolder, Source
 from steepest.labelling.project.store import Store
-from steepest.labelling.project.transient_errors import AccessError
 
 MOST_BYTES = 2 << 30
 """Pixels that are held in memory at a time, at most."""
@@ -29,7 +27,7 @@ _MOST_THREADS = 4
 
 def read_squares(
     store: Store,
-    photos: Path,
+    source: Source,
     ids: Sequence[str],
     side: int,
     settings: Settings,
@@ -41,7 +39,7 @@ def read_squares(
 
     Args:
         store: Where they are marked.
-        photos: The folder of the samples.
+        source: Where the samples are.
         ids: The samples.
         side: The square's side in pixels.
         settings: What holds now.
@@ -56,10 +54,11 @@ def read_squares(
 
     def read(sample: str) -> npt.NDArray[np.uint8] | DataError:
         try:
-            return read_square(locate(photos, sample), side)
+            return read_square(folder.locate(sample), side)
         except DataError as error:
             return error
 
+    folder = SampleFolder(source.path)
     pixels = torch.empty(len(ids), 3, side, side, dtype=torch.uint8)
     places: list[int] = []
     refused: AccessError | None = None
@@ -67,7 +66,7 @@ def read_squares(
     with progress.task("reading", len(ids)) as step, ThreadPoolExecutor(threads) as pool:
         for place, square in enumerate(pool.map(read, ids)):
             if isinstance(square, DataError):
-                note_failure(store, photos, ids[place], square, settings)
+                note_failure(store, source, ids[place], square, settings)
                 refused = square if isinstance(square, AccessError) else refused
             else:
                 pixels[len(places)] = torch.from_numpy(square)

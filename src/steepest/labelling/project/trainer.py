@@ -18,6 +18,7 @@ from pathlib import Path
 
 from steepest.errors import SteepestError
 from steepest.labelling.project.settings import Settings
+from steepest.labelling.project.source import Source
 from steepest.labelling.project.store import Store
 from steepest.labelling.project.trainings import (
     AGAIN,
@@ -46,7 +47,7 @@ class Trainer:
 
     Args:
         store: The project's file.
-        photos: The folder of the samples.
+        source: Where the samples are.
         settings: Asked for what holds now.
         clock: Says what time it is.
         background: Whether to start processes; else requests only wait.
@@ -55,14 +56,14 @@ class Trainer:
     def __init__(
         self,
         store: Store,
-        photos: Path,
+        source: Source,
         settings: Callable[[], Settings],
         clock: Callable[[], float],
         *,
         background: bool,
     ) -> None:
         self._store = store
-        self._photos = photos
+        self._source = source
         self._settings = settings
         self._clock = clock
         self._wake = threading.Event()
@@ -222,7 +223,7 @@ class Trainer:
             command = [sys.executable, "-P", "-m", "steepest.labelling.project.worker"]
             with (folder / _LOG).open("wb") as log:
                 child = subprocess.Popen(  # noqa: S603 - our own module
-                    [*command, str(folder), str(self._photos)],
+                    [*command, str(folder), str(self._source.path)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

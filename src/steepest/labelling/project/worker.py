@@ -27,6 +27,7 @@ from steepest.labelling.project.all_predictions import predict_all
 from steepest.labelling.project.retraining import run_round
 from steepest.labelling.project.sample_features import WANTED, FeatureFinder
 from steepest.labelling.project.settings import Settings, load_settings
+from steepest.labelling.project.source import Source, open_source
 from steepest.labelling.project.store import FILE_NAME, Store
 from steepest.labelling.project.trainer import COMPUTED, OVER
 from steepest.labelling.project.trainings import fail
@@ -38,7 +39,7 @@ _AT_ONCE = 512
 
 def main(arguments: list[str]) -> int:
     """Carry out trainings as they are asked for, and note what goes wrong."""
-    folder, photos = Path(arguments[0]), Path(arguments[1])
+    folder, path = Path(arguments[0]), Path(arguments[1])
     tokens: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(tokens,), daemon=True).start()
     # Control-C in a terminal reaches all its processes; the one that started this one decides.
@@ -49,46 +50,47 @@ def main(arguments: list[str]) -> int:
     torch.set_num_threads(max(1, usable_cores() - 1))
     store = Store(folder / FILE_NAME)
     try:
-        return _work(store, photos, tokens)
+        settings = _read_settings(store)
+        return _work(store, open_source(path, settings.kind, settings.text_column), tokens)
     finally:
         store.close()
 
 
-def _work(store: Store, photos: Path, tokens: queue.Queue[str]) -> int:
-    features = FeatureFinder(store, photos)
+def _work(store: Store, source: Source, tokens: queue.Queue[str]) -> int:
+    features = FeatureFinder(store, source)
     while True:
-        _work_ahead(store, photos, features, tokens)
+        _work_ahead(store, source, features, tokens)
         token = tokens.get()
         try:
-            run_round(store, photos, token, features)
+            run_round(store, source, token, features)
         except Exception as error:  # noqa: BLE001 - the page shows it, whatever it is
             traceback.print_exc()  # into the log
             _note_failure(store, token, error)
             return 1
         _say(OVER)
-        if not _wants_probe(store):
-            _work_ahead(store, photos, features, tokens)
+        if _read_settings(store).way != "probe":
+            _work_ahead(store, source, features, tokens)
             if tokens.empty():
                 return 0  # What a net has taken of the memory is given back.
 
 
-def _wants_probe(store: Store) -> bool:
+def _read_settings(store: Store) -> Settings:
     with store.reading() as connection:
-        return (load_settings(connection) or Settings()).way == "probe"
+        return load_settings(connection) or Settings()
 
 
 def _work_ahead(
-    store: Store, photos: Path, features: FeatureFinder, tokens: queue.Queue[str]
+    store: Store, source: Source, features: FeatureFinder, tokens: queue.Queue[str]
 ) -> None:
     """Compute features and predictions that are missing until a training is asked for."""
     try:
         with store.reading() as connection:
-            settings = load_settings(connection) or Settings()
             if connection.execute("SELECT 1 FROM batches").fetchone() is None:
                 return  # The first picks are about to be asked for, and say what is needed first.
-        _predict(store, photos, settings, features, tokens)
+        settings = _read_settings(store)
+        _predict(store, source, settings, features, tokens)
         if settings.way == "probe" and _compute(store, settings, features, tokens):
-            _predict(store, photos, settings, features, tokens)
+            _predict(store, source, settings, features, tokens)
     except _WantedError:
         return
     except (SteepestError, OSError, sqlite3.Error):
@@ -98,13 +100,13 @@ def _work_ahead(
 
 def _predict(
     store: Store,
-    photos: Path,
+    source: Source,
     settings: Settings,
     features: FeatureFinder,
     tokens: queue.Queue[str],
 ) -> None:
     silent = SilentProgress()
-    predict_all(store, photos, settings, features, silent, lambda: not tokens.empty())
+    predict_all(store, source, settings, features, silent, lambda: not tokens.empty())
 
 
 def _compute(

@@ -16,7 +16,7 @@ from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.project import ImportReport
 from steepest.labelling.project.all_predictions import list_predictions
-from steepest.labelling.project.exporting import label_text
+from steepest.labelling.project.exporting import label_text, need_folder
 from steepest.labelling.project.label_files import SUFFIXES
 from steepest.labelling.project.store import FILE_NAME
 from steepest.labelling.web.after_saving import show_after_saving
@@ -62,6 +62,7 @@ def export(context: Here, kind: Literal["csv", "jsonl", "zip", "answers", "sqlit
     name = _NAMES[kind]
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     if kind == "zip":
+        need_folder(context.project.source)
         pieces = stream_folders(context.project)
         return StreamingResponse(pieces, media_type=_TYPES[kind], headers=headers)
     # Not by way of the disk: when it is full, people want their labels most.
@@ -106,7 +107,8 @@ def take_in(
     if suffix == ".zip":
         zipped = file.file
         report = context.project.import_given(
-            lambda classes: read_folders(zipped, name, classes), known_only=known_only
+            lambda classes: read_folders(zipped, name, classes, context.project.source.kind),
+            known_only=known_only,
         )
     elif suffix in SUFFIXES:
         report = _import(context, name, suffix, file.file, known_only=known_only)

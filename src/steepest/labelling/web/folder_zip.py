@@ -18,7 +18,7 @@ from steepest.labelling.project import Project
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.exporting import COPIES, copies_text
 from steepest.labelling.project.label_files import Given
-from steepest.labelling.project.listing import is_sample_name
+from steepest.labelling.project.source import is_sample_name
 
 LEFT_OUT = "left-out.csv"
 """What the table of images is called that are not in a zip file."""
@@ -85,7 +85,9 @@ def stream_folders(project: Project) -> Iterator[bytes]:
         warnings.warn(_say(len(left_out)), SkippedFilesWarning, stacklevel=2)
 
 
-def read_folders(given: BinaryIO, name: str, classes: ClassList) -> Iterator[Given]:
+def read_folders(
+    given: BinaryIO, name: str, classes: ClassList, kind: str = "images"
+) -> Iterator[Given]:
     """Yield what the names in a zip file say, ``class/id`` by ``class/id``.
 
     Only the list of names is read, so that no entry can do harm.
@@ -94,12 +96,13 @@ def read_folders(given: BinaryIO, name: str, classes: ClassList) -> Iterator[Giv
         given: The zip file.
         name: What people call it.
         classes: What is known; several folders of one image are several classes, or a mistake.
+        kind: What the samples are.
 
     Raises:
         InputError: If it is no zip file, has no image, or a name has no class.
     """
     found: dict[str, list[str]] = {}
-    for entry in _list_images(given):
+    for entry in _list_samples(given, kind):
         label, _, sample = entry.partition("/")
         if not sample:
             raise InputError(
@@ -107,7 +110,7 @@ def read_folders(given: BinaryIO, name: str, classes: ClassList) -> Iterator[Giv
             )
         found.setdefault(sample, []).append(label)
     if not found:
-        raise InputError(f"{name}: no image in the folders of this zip file")
+        raise InputError(f"{name}: no sample in the folders of this zip file")
     for sample, labels in found.items():
         if classes.multi_label:
             yield Given(f"{name}, {labels[0]}/{sample}", sample, labels)
@@ -115,7 +118,7 @@ def read_folders(given: BinaryIO, name: str, classes: ClassList) -> Iterator[Giv
             yield from (Given(f"{name}, {label}/{sample}", sample, [label]) for label in labels)
 
 
-def _list_images(given: BinaryIO) -> Iterator[str]:
+def _list_samples(given: BinaryIO, kind: str) -> Iterator[str]:
     try:
         with zipfile.ZipFile(given) as archive:
             entries = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
@@ -126,7 +129,7 @@ def _list_images(given: BinaryIO) -> Iterator[str]:
     for entry in entries:
         # Systems put files of their own beside images; they are no mistake.
         hidden = entry.rpartition("/")[2].startswith(".") or entry.startswith("__MACOSX/")
-        if entry != LEFT_OUT and not hidden and is_sample_name(entry):
+        if entry != LEFT_OUT and not hidden and is_sample_name(entry, kind):
             yield entry
 
 

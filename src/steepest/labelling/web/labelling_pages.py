@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from steepest.errors import InputError
+from steepest.errors import DataError, InputError
 from steepest.labelling.project import Answer, Pick, Prediction, Task
 from steepest.labelling.project.picking import VALIDATION
 from steepest.labelling.web.after_saving import show_after_saving
@@ -27,6 +27,8 @@ _GRID_SHARE = 0.2
 """Of the time for which images are kept: a grid that nobody looks at holds many of them."""
 MOST_HELD = 100
 """How many images a grid may name at once."""
+_MOST_UNREADABLE = 20
+"""Attempts to find texts that can be read before a page is shown."""
 _LISTS = {"review": "/review", "history": "/history", "images": "/images"}
 Sample = Annotated[str, Form(max_length=4096)]
 View = Annotated[Literal["one", "grid", "review", "history", "images"], Form()]
@@ -236,7 +238,7 @@ def _go_on(context: PageContext, who: str, browser: str, given: Answer, view: st
         values = _next_values(context, who, browser, last=given)
         return context.show("task_part.html", values, who=who, events={"answered": True})
 
-    saved, failing = f"Saved: {given.sample}", "the next image cannot be shown"
+    saved, failing = f"Saved: {given.sample}", f"the next {context.noun} cannot be shown"
     return show_after_saving(show, saved, failing, view=view)
 
 
@@ -244,9 +246,24 @@ def _look_ahead(
     context: PageContext, who: str, browser: str, count: int, seconds: float | None = None
 ) -> tuple[list[Task], bool]:
     """Return what comes next, and whether the whole folder is away: then nothing does."""
-    tasks = context.project.queue.next(who, count, browser, seconds=seconds)
-    away = bool(tasks) and context.project.pictures.is_away(tasks[0].sample)
+    queue, pictures = context.project.queue, context.project.pictures
+    for _ in range(_MOST_UNREADABLE):
+        tasks = queue.next(who, count, browser, seconds=seconds)
+        away = bool(tasks) and pictures.is_away(tasks[0].sample)
+        if away or context.project.source.kind == "images" or _are_readable(context, tasks):
+            break
     return ([] if away else tasks), away
+
+
+def _are_readable(context: PageContext, tasks: list[Task]) -> bool:
+    """Look at texts before they are shown: those that cannot be read are not given out again."""
+    readable = True
+    for task in tasks:
+        try:
+            context.project.pictures.text(task.sample)
+        except DataError:
+            readable = False
+    return readable
 
 
 def _next_values(

@@ -14,11 +14,12 @@ from urllib.parse import quote, unquote, urlencode
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-from steepest.errors import InputError
+from steepest.errors import InputError, SteepestError
 from steepest.labelling.project import Project
 from steepest.labelling.project.answers import check_annotator
-from steepest.labelling.project.contents import mark_file
+from steepest.labelling.project.source import SampleFolder
 from steepest.labelling.web.figures import Figures
 from steepest.labelling.web.gate import read_mark
 from steepest.labelling.web.words import FILTERS
@@ -35,6 +36,9 @@ STATIC = {
 """The files that pages are made with, and nothing else, by their media types."""
 
 _KEYS = "1234567890"
+_PREVIEW_SIDE, _PREVIEW_LETTERS = 256, 240
+MOST_LETTERS = 50_000
+"""Letters of a text that are shown."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,11 @@ class PageContext:
         keys: list[str | None] = [*_KEYS, *[None] * max(0, len(names) - len(_KEYS))]
         return [Choice(name, key) for name, key in zip(names, keys, strict=False)]
 
+    @property
+    def noun(self) -> str:
+        """The word for one sample."""
+        return "text" if self.project.source.kind == "text" else "image"
+
     @cached_property
     def static(self) -> dict[str, bytes]:
         """The files that pages are made with."""
@@ -94,7 +103,17 @@ class PageContext:
             lstrip_blocks=True,
         )
         pages.filters.update(FILTERS)
-        pages.globals.update(picture=self._picture, file_mark=self.mark, asset=self._asset)
+        pages.globals.update(
+            picture=self._picture,
+            text_of=self._text,
+            preview=self._preview,
+            file_mark=self.mark,
+            asset=self._asset,
+            kind=self.project.source.kind,
+            noun=self.noun,
+            nouns=f"{self.noun}s",
+            has_files=isinstance(self.project.source, SampleFolder),
+        )
         return pages
 
     def _asset(self, name: str) -> str:
@@ -103,7 +122,7 @@ class PageContext:
 
     def mark(self, sample: str) -> str:
         """Return what tells a sample's file from a later one of its name; nothing if it is gone."""
-        return mark_file(self.project.photos, sample) or ""
+        return self.project.source.mark(sample) or ""
 
     def _picture(self, sample: str, side: int) -> str:
         """Return where a picture of a sample is: elsewhere if its file is another one now.
@@ -115,6 +134,22 @@ class PageContext:
         if mark:
             where["file"] = mark
         return "/picture?" + urlencode(where)
+
+    def _text(self, sample: str, most: int = MOST_LETTERS) -> str:
+        """Return a text, or so many letters of it; or the reason it cannot be shown."""
+        try:
+            text = self.project.pictures.text(sample)
+        except SteepestError as error:
+            return f"Not shown: {error}"
+        return text if len(text) <= most else f"{text[:most].rstrip()} …"
+
+    def _preview(self, sample: str, alt: str | None = None) -> Markup:
+        """Return a small picture of a sample in a list, or the beginning of its text."""
+        if self.project.source.kind == "text":
+            text = self._text(sample, _PREVIEW_LETTERS)
+            return Markup('<span class="words" dir="auto">{}</span>').format(text)
+        where, named = self._picture(sample, _PREVIEW_SIDE), sample if alt is None else alt
+        return Markup('<img loading="lazy" src="{}" alt="{}">').format(where, named)
 
     def show(
         self,

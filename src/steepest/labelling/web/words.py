@@ -19,8 +19,8 @@ AGAIN = "asked again"
 _MOST_LETTERS = 36
 
 _STAGES = {
-    "looking": "looking for images",
-    "reading": "reading images",
+    "looking": "looking at the files",
+    "reading": "reading files",
     "train": "training",
     "features": "computing features",
     "": "starting",
@@ -99,14 +99,14 @@ def strategy(name: str | None) -> str:
     if name == VALIDATION:
         return "a random draw that models are tested on"
     if name == "spread":
-        return "a typical image, before there is a model"
+        return "a typical one, before there is a model"
     return f"picked by {name}"
 
 
 def idea(name: str | None) -> str:
     """Return how a strategy picks, in a sentence; nothing if it is not known."""
     if name == "spread":
-        return "Typical images that differ from each other: there is no model yet."
+        return "Typical ones that differ from each other: there is no model yet."
     if name is None or name not in STRATEGIES.names():
         return ""
     return " ".join((inspect.getdoc(STRATEGIES.get(name)) or "").partition("\n\n")[0].split())

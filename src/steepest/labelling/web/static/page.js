@@ -70,7 +70,7 @@ function watch(image) {
   const note = () => {
     seenAt = performance.now();
   };
-  if (!image || image.complete) note();
+  if (image?.tagName !== "IMG" || image.complete) note();
   else for (const kind of ["load", "error"]) image.addEventListener(kind, note, { once: true });
 }
 
