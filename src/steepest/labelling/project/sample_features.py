@@ -17,7 +17,7 @@ from steepest.data.image_decoding import read_picture as read_photo
 from steepest.errors import DataError
 from steepest.features.file_notes import Stamp
 from steepest.features.files import File, FileFeatures
-from steepest.features.passing import Pass, Read
+from steepest.features.passes import Pass, Read
 from steepest.features.store import FeatureStore
 from steepest.labelling.project.decoding import read_picture
 from steepest.labelling.project.failures import note_failure
