@@ -1,4 +1,4 @@
-"""How a comparison is shown when it is done: a table, and where the report is."""
+"""Output of a finished comparison: a table, and the path of the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How several comparisons are shown: which runs there are, and what came of them."""
+"""Output of a plan of comparisons: its runs and their results."""
 
 from __future__ import annotations
 

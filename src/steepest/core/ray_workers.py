@@ -268,7 +268,7 @@ class _Actor:
 
 
 class _Flights:
-    """Which items are under way, with whom and since when."""
+    """Items in flight, with their worker and start time."""
 
     def __init__(self, count: int, ahead: int) -> None:
         self.references: dict[ObjectRef[Any], tuple[int, ActorHandle[Any]]] = {}

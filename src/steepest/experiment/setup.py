@@ -1,4 +1,4 @@
-"""What a run works with: data set, strategy, task and device, and the models that it trains."""
+"""The parts of a run: data set, strategy, task, device, and the models that it trains."""
 
 from __future__ import annotations
 

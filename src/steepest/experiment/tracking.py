@@ -21,7 +21,7 @@ _SENT = "tracking.json"
 
 
 class Tracker(Protocol):
-    """Where metrics are shown."""
+    """A destination of metrics."""
 
     def begin(self, name: str, settings: Mapping[str, Any], identity: str | None) -> str:
         """Open a run, or the one that was begun before, and return its identity."""

@@ -1,4 +1,4 @@
-"""How many samples fit into memory at once."""
+"""The number of samples that fit into memory at once."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ _PARTED = 3
 
 @dataclass(eq=False)
 class Known:
-    """What is known of a model for one form of batch.
+    """Knowledge about a model for one form of batch.
 
     Attributes:
         batches: How many batches there were.
@@ -177,7 +177,7 @@ class Engine:
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """The device of the parameters."""
         found = (p.device for p in self._parameters.values() if not p.is_meta)
         return next(found, torch.device("meta"))
 

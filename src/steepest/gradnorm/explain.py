@@ -1,4 +1,4 @@
-"""Where the time of a gradient norm goes, layer by layer."""
+"""Reports how gradient norms are measured and what that costs, layer by layer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from steepest.modules.preserve import preserved_buffers
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What one use of parameters costs to measure.
+    """The cost of measuring one use of parameters.
 
     Attributes:
         parameters: The names of the parameters.

@@ -1,4 +1,4 @@
-"""Who gives labels: a data set's own, a script, and the way their answers reach the pool."""
+"""Sources of labels: the labels of a data set, a script, and applying their answers to a pool."""
 
 from __future__ import annotations
 

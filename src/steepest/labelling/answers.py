@@ -1,4 +1,4 @@
-"""What a labeller says about the samples it was asked about."""
+"""Answers of a labeller about queried samples."""
 
 from __future__ import annotations
 

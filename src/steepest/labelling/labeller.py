@@ -1,4 +1,4 @@
-"""What every labeller can do; nothing has to be subclassed."""
+"""The protocol of labellers; nothing has to be subclassed."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ Features = Mapping[SampleId, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Chooser:
-    """Who is chosen from, and how.
+    """Chooses samples from the pool by the loop's strategy.
 
     Attributes:
         samples: What a torch model is shown; predictions do without.
@@ -55,7 +55,7 @@ class Chooser:
 
     @property
     def task(self) -> Task | None:
-        """What a torch model's logits mean."""
+        """The task that a torch model's logits belong to."""
         task = self.how.task
         return None if isinstance(task, str) else task
 

@@ -1,4 +1,4 @@
-"""What an estimator of scikit-learn must be to learn and choose, and how it is fitted."""
+"""Requirements on scikit-learn estimators, and fitting them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a loop keeps: labels and rounds, in memory or in a project that outlives the process."""
+"""Storage of a loop: labels and rounds, in memory or in a labelling project."""
 
 from __future__ import annotations
 

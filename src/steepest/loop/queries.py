@@ -1,4 +1,4 @@
-"""What a loop asked for, read from its pool."""
+"""Queries of a loop, read from its pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of one round of a loop."""
+"""The record of one round of a loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether numbers still mean the samples that they meant when a loop began."""
+"""Checks that row numbers still refer to the same samples as when a loop began."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When enough is labelled: what a loop may be told to run until."""
+"""Stopping rules of a loop."""
 
 from __future__ import annotations
 

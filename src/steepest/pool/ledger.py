@@ -26,7 +26,7 @@ _CODES = {state: code for code, state in enumerate(_STATES)}
 
 
 class Ledger(Protocol):
-    """What keeps the states of a pool's samples.
+    """Storage of the states of a pool's samples.
 
     Attributes:
         atomic: Whether a change that fails leaves nothing behind.

@@ -1,4 +1,4 @@
-"""How many samples to look at together where nobody said it.
+"""Default batch sizes.
 
 A net for images keeps a CPU busy with 64 of them. One for rows of features does next to nothing
 for 64 rows, and what each call costs beside that is most of the time: a million rows take five

@@ -1,4 +1,4 @@
-"""Which samples of a pool can be chosen, and which carry a label."""
+"""The candidates of a pool, and its labelled samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from steepest.strategies.support import NO_SUPPORT
 
 
 class Candidates(NamedTuple):
-    """Which samples of a pool are looked at.
+    """The candidate samples of a pool.
 
     Attributes:
         taken: Ids of labelled samples.

@@ -15,7 +15,7 @@ from steepest.strategies.view import Prediction
 
 @dataclass
 class FirstLook:
-    """What was noticed of the first logits of one selection.
+    """Observations on the first logits of a selection.
 
     Attributes:
         done: Whether logits were seen.

@@ -1,4 +1,4 @@
-"""What to do with a model that says yes or no by a single logit.
+"""Handles models with a single logit for yes or no.
 
 The softmax of one logit is 1, whatever it is. Two classes take two logits, of which one may be 0.
 """

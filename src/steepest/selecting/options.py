@@ -41,7 +41,7 @@ def _help(text: str, metavar: str | None = None) -> dict[str, str | None]:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions:
-    """How a pool is looked at; each field's ``help`` metadata says what it is.
+    """Options for passes over a pool, described by each field's ``help`` metadata.
 
     Raises:
         InputError: If a value cannot be used.
@@ -108,12 +108,12 @@ class SelectionOptions:
 
     @property
     def on_ray(self) -> OnRay | None:
-        """How passes are spread over a Ray cluster; None if they run in this process."""
+        """The settings of the Ray cluster; None if passes run in this process."""
         return as_engine(self.engine)
 
     @property
     def part(self) -> Shard:
-        """Which part of the pool is looked at."""
+        """The part of the pool to process."""
         return WHOLE if self.shard is None else Shard.parse(self.shard)
 
 

@@ -28,7 +28,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Conditions:
-    """How a part of a pool was scored.
+    """The conditions under which a part of a pool was scored.
 
     Attributes:
         batch_size: Samples at once.

@@ -1,4 +1,4 @@
-"""Where passes over the model run: in this process, or in actors on a Ray cluster."""
+"""Runs passes over the model in this process or in actors on a Ray cluster."""
 
 from __future__ import annotations
 

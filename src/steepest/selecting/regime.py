@@ -27,7 +27,7 @@ _LAST = -0.5
 
 @dataclass(frozen=True)
 class Regime:
-    """How sure the model is, and how the score relates to that.
+    """The model's certainty, and its relation to the score.
 
     Attributes:
         entropy_ratio: Mean entropy of the predictions, as a share of log C.

@@ -15,7 +15,7 @@ from steepest.strategies.thinning import Thinning
 @strategy("bald")
 @dataclass(frozen=True)
 class Bald(Thinning, Scorer):
-    """What the label would tell of the network: score(x) = H(p̄) − mean_t H(p_t), p̄ = mean_t p_t.
+    """Mutual information of label and network: score(x) = H(p̄) − mean_t H(p_t), p̄ = mean_t p_t.
 
     p_t is the prediction of the t-th thinned network. The score is the mutual information of
     label and network: high where networks are sure and contradict each other, low where all of

@@ -88,17 +88,17 @@ class Strategy(ABC):
 
     @property
     def needs(self) -> Needs:
-        """What it asks of the pool and its batches, beside what ``make_extra`` made for it."""
+        """What it needs from the pool and its batches, besides the result of ``make_extra``."""
         return Needs.LOGITS
 
     @property
     def needs_alone(self) -> Needs:
-        """What it asks for where nothing was trained along with the model."""
+        """What it needs if nothing was trained along with the model."""
         return self.needs
 
     @property
     def dense(self) -> bool:
-        """Whether it has a meaning where a sample has many labels: one for each pixel."""
+        """Whether it is defined for samples with many labels, such as one per pixel."""
         return True
 
     @abstractmethod

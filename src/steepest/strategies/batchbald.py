@@ -23,7 +23,7 @@ _LIMIT_NUMBERS = 1 << 28
 @strategy("batchbald")
 @dataclass(frozen=True)
 class Batchbald(Thinning):
-    """What all labels together would tell of the network: I(y_1 … y_k; network), greedily.
+    """Mutual information of all labels and the network: I(y_1 … y_k; network), greedily.
 
     Each step takes the sample that adds most to those before, H(y_x | y_S) − mean_t H(p_t(x)), and
     that gain is its score. The first is the sample of the highest BALD; a copy of it adds less

@@ -78,7 +78,7 @@ class GradnormHerding(Herding):
 
     @property
     def dense(self) -> bool:
-        """Whether the weight has a meaning where a sample has many labels."""
+        """Whether the weight is defined for samples with many labels."""
         return True if self.scorer is None else self.scorer.dense
 
     def weigh(self, batch: Batch) -> Tensor:

@@ -88,22 +88,22 @@ class Stochastic(Scorer):
 
     @property
     def needs(self) -> Needs:
-        """What the wrapped strategy asks for."""
+        """The needs of the wrapped strategy."""
         return self.scorer.needs
 
     @property
     def needs_alone(self) -> Needs:
-        """What the wrapped strategy asks for where nothing was trained along."""
+        """The needs of the wrapped strategy if nothing was trained along."""
         return self.scorer.needs_alone
 
     @property
     def dense(self) -> bool:
-        """Whether the wrapped strategy has a meaning where a sample has many labels."""
+        """Whether the wrapped strategy is defined for samples with many labels."""
         return self.scorer.dense
 
     @property
     def members(self) -> int:
-        """How many models the wrapped strategy takes."""
+        """The number of models in the wrapped strategy's committee."""
         return self.scorer.members
 
     def model_options(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What every strategy costs in the first cycle of an experiment, after the same training.
+"""Costs of every strategy in the first cycle of an experiment, after the same training run.
 
 The model is trained once; strategies that change its training have one of their own. Seconds of
 auxiliary training and of choosing are told apart. Runs are kept, so that the same command resumes.

@@ -22,7 +22,7 @@ HELP = "per-sample gradient norms beside a plain forward and backward pass"
 
 @dataclass(frozen=True)
 class _Size:
-    """How much is measured where nothing else was said."""
+    """Default sizes of the measurement."""
 
     models: tuple[str, ...] | None = None
     batch: int | None = None

@@ -1,4 +1,4 @@
-"""What tf32 and bf16 do to the ranking of a pool, by a model that was trained for it.
+"""Effects of tf32 and bf16 on the ranking of a pool by a trained model.
 
 The model of a preset is trained on a random labelled set; unlabelled samples are then scored by
 their gradient norm in each precision, and compared with strict fp32 and, for a few, with fp64.

@@ -1,4 +1,4 @@
-"""What a selection on Ray costs beside the same one in one process, on this machine.
+"""Cost of a selection on Ray relative to the same selection in one process.
 
 The pool is a mapped file of random rows and the model is small, so that what Ray adds shows. Each
 worker has one thread, as the one process has. Picks are compared.

@@ -1,4 +1,4 @@
-"""What a strategy takes beside the model and the pool, as given on the command line."""
+"""Command-line inputs of a strategy other than the model and the pool."""
 
 from __future__ import annotations
 

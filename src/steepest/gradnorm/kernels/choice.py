@@ -1,4 +1,4 @@
-"""Which of two exact ways is the faster one on a GPU."""
+"""Chooses the faster of two exact formulas on a GPU."""
 
 from __future__ import annotations
 

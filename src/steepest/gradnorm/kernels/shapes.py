@@ -19,7 +19,7 @@ _NARROW = 16
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the numbers of a tensor [N, C, D, H, W] lie.
+    """The memory layout of a tensor [N, C, D, H, W].
 
     Attributes:
         shape: Its sizes.

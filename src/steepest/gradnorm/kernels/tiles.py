@@ -1,4 +1,4 @@
-"""How each problem is cut into tiles: what measured best on a GPU of the Hopper generation."""
+"""Tile sizes by problem, as measured best on a Hopper GPU."""
 
 from __future__ import annotations
 

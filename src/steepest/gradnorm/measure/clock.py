@@ -1,4 +1,4 @@
-"""Which route is fastest on this machine, measured once and remembered."""
+"""Times the routes on this machine once and remembers the fastest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the routes to a convolution's gradient norms cost, and how much they write down."""
+"""Costs of the routes to a convolution's gradient norms, in multiplications and memory."""
 
 from __future__ import annotations
 

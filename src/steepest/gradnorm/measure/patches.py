@@ -1,4 +1,4 @@
-"""What a convolution's kernel sees of its input, for any number of spatial dimensions."""
+"""Patches of a convolution's input, for any number of spatial dimensions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a kernel moves over its input.
+    """Kernel size, stride, padding and dilation of a convolution.
 
     Attributes:
         kernel: Its taps along each spatial dimension.

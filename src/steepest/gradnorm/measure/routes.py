@@ -29,7 +29,7 @@ class Clock(Protocol):
 
 
 class Routes:
-    """What the rules of one engine ask before they compute.
+    """Decisions that the rules of one engine share.
 
     Args:
         clock: Measures routes; None to go by the count of multiplications alone.

@@ -1,4 +1,4 @@
-"""What one call of a function adds to the per-sample gradients of a parameter."""
+"""Contributions of one function call to the per-sample gradients of a parameter."""
 
 from __future__ import annotations
 

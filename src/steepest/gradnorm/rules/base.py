@@ -60,7 +60,7 @@ Fold = Callable[[Mapping[str, Any], Tensor], int]
 
 @dataclass(frozen=True)
 class Rule:
-    """How one function uses its parameters.
+    """The rule for one function and its parameters.
 
     Attributes:
         measure: The rule itself.

@@ -1,4 +1,4 @@
-"""When cuDNN takes part: its recurrent layers refuse a backward pass in eval mode."""
+"""Turns cuDNN off where needed: its recurrent layers refuse a backward pass in eval mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people said about samples, and what has to happen for the pool to say the same."""
+"""People's answers about samples, and the changes that bring the pool in line with them."""
 
 from __future__ import annotations
 

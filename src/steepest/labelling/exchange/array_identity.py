@@ -1,4 +1,4 @@
-"""What tells one array of samples from another, where ids are mere row numbers."""
+"""Identifies an array of samples, where ids are mere row numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST_ROWS = 16
 
 @dataclass(frozen=True)
 class ArrayIdentity:
-    """What stays the same as long as row numbers mean the same samples.
+    """Properties that stay the same as long as row numbers refer to the same samples.
 
     Attributes:
         shape: [N, ...].

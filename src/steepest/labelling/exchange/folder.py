@@ -39,7 +39,7 @@ _CHOOSING = "choosing"
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for a project from its first round to its last.
+    """Settings of a project from its first round to its last.
 
     Attributes:
         task: What is asked about each sample.
@@ -107,17 +107,17 @@ class LoopFolder:
 
     @property
     def settings(self) -> Settings:
-        """What holds for the project."""
+        """The project's settings."""
         return self._settings
 
     @property
     def source(self) -> Path:
-        """Where the samples are."""
+        """The location of the samples."""
         return Path(self._settings.pool)
 
     @property
     def begun(self) -> bool:
-        """Whether the project is there."""
+        """Whether the project exists."""
         return _holds_loop(self.path)
 
     def begin(self, ids: Sequence[SampleId]) -> None:

@@ -1,4 +1,4 @@
-"""What the model itself would answer, for people to correct rather than to begin."""
+"""Model predictions as first answers, for people to correct."""
 
 from __future__ import annotations
 

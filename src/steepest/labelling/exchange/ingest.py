@@ -30,7 +30,7 @@ def readable_formats() -> list[str]:
 
 @dataclass(frozen=True)
 class Ingested:
-    """What came of answers.
+    """The result of ingesting answers.
 
     Attributes:
         new: Samples that got their first label.

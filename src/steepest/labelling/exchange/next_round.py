@@ -53,7 +53,7 @@ def find_waiting(folder: LoopFolder, pool: ProjectPool) -> list[Numbered]:
 
 @dataclass(frozen=True)
 class Taken:
-    """What people are asked now.
+    """The samples that people are asked about now.
 
     Attributes:
         number: The number of the last round.
@@ -67,7 +67,7 @@ class Taken:
 
     @property
     def waiting_count(self) -> int:
-        """How many samples of earlier rounds wait."""
+        """The number of samples of earlier rounds that still wait."""
         return sum(len(part.picks) for _, part in self.waiting)
 
 

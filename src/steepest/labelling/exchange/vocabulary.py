@@ -17,7 +17,7 @@ KINDS = (CLASSIFICATION, MULTI_LABEL, SEGMENTATION)
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What labels may say, for one task.
+    """The valid labels of one task.
 
     Attributes:
         task: ``"classification"``, ``"multi-label"`` or ``"segmentation"``.

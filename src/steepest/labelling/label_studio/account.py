@@ -1,4 +1,4 @@
-"""Which server, and by what right: the token comes from the environment and goes nowhere else."""
+"""The address of a server and the token for it, which is read from the environment only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people said in Label Studio, as answers about the pool's samples."""
+"""Reads annotations of Label Studio as answers about the pool's samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Json = Mapping[str, Any]
 
 @dataclass
 class Rules:
-    """How annotations are read.
+    """Rules for reading annotations.
 
     Attributes:
         folder: The loop.
@@ -56,7 +56,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Read:
-    """What a project says.
+    """Answers read from a Label Studio project.
 
     Attributes:
         answers: One per sample that has one.

@@ -1,4 +1,4 @@
-"""What Label Studio shows to people: the labelling configuration of each task."""
+"""The labelling configuration of Label Studio for each task."""
 
 from __future__ import annotations
 

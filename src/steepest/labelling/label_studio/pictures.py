@@ -49,7 +49,7 @@ class Picture:
 
     @property
     def media_type(self) -> str:
-        """What kind of content it is, for the web."""
+        """The media type of the picture."""
         return f"image/{'jpeg' if self.kind == 'jpg' else self.kind}"
 
     @property

@@ -36,7 +36,7 @@ class Project:
 
     @property
     def url(self) -> str:
-        """Where people label."""
+        """The address at which people label."""
         return f"{self.client.account.url}/projects/{self.id}"
 
     def tasks(self) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ from steepest.pool.values import Label
 
 @dataclass
 class Reading:
-    """How annotations are taken in, from one pull to the next.
+    """State of importing annotations from one pull to the next.
 
     Attributes:
         relabel: Whether labels that did not come from Label Studio may be replaced.

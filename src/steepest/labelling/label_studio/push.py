@@ -28,7 +28,7 @@ Shown = tuple[Pick, Picture | None]
 
 @dataclass(frozen=True)
 class Pictures:
-    """How pictures reach the people who label.
+    """How pictures are sent to the people who label.
 
     Attributes:
         how: ``"upload"`` sends the files, ``"embed"`` writes them into the tasks, ``"local"``

@@ -1,4 +1,4 @@
-"""What a project is of, and its labels as texts in the store and as values outside."""
+"""The subject of a project, and its labels as texts in the store and as values outside."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_NUMBERED = 1000
 
 @dataclass(frozen=True)
 class About:
-    """What holds for a project besides what a page can be set to.
+    """Properties of a project that the page cannot change.
 
     Attributes:
         task: What is asked about each sample.

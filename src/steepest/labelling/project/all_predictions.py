@@ -41,7 +41,7 @@ _UNLABELLED = """SELECT number, id FROM images WHERE labels IS NULL AND missing 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What one model says of images that had no label then.
+    """Predictions of one model for images without a label.
 
     Attributes:
         version: The model.

@@ -18,7 +18,7 @@ _MOST_LETTERS = 64
 
 @dataclass(frozen=True)
 class Giver:
-    """Who answers.
+    """The person who answers.
 
     Attributes:
         annotator: The person or program.
@@ -30,7 +30,7 @@ class Giver:
 
 
 class Seen(NamedTuple):
-    """What was shown of an image when it was answered.
+    """The version of an image that was shown when it was answered.
 
     Attributes:
         batch: The batch that it was given out in.

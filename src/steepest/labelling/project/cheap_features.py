@@ -1,4 +1,4 @@
-"""What a picture looks like in a hundred numbers, without a model."""
+"""Describes a picture in a hundred numbers, without a model."""
 
 from __future__ import annotations
 

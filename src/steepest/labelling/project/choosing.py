@@ -1,4 +1,4 @@
-"""What to label next: by a strategy where there is a model, by their looks where there is none."""
+"""Chooses the images to label next: by a strategy with a model, by appearance without one."""
 
 from __future__ import annotations
 

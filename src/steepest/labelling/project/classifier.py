@@ -37,7 +37,7 @@ _MOST_CLASSES, _MOST_FEATURES = 1_000_000, 1_000_000
 
 @dataclass(frozen=True)
 class Description:
-    """What a file of weights has to say of its model.
+    """The description of a model, stored in its file of weights.
 
     Attributes:
         classes: Names of the classes, in the model's order.

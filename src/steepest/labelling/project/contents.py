@@ -1,4 +1,4 @@
-"""What is in a file, as a short text: noted once, compared when a file seems to have changed."""
+"""Digests of file contents, compared when a file seems to have changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 200
 
 @dataclass(frozen=True)
 class Content:
-    """What was in a file when it was read.
+    """The digest of a file's contents when it was read.
 
     Attributes:
         text: Equal for equal bytes alone; begins with the size.
@@ -30,7 +30,7 @@ class Content:
 
 @dataclass
 class Budget:
-    """How much may still be read, where somebody waits for it.
+    """Bytes that may still be read while somebody waits.
 
     Attributes:
         files: So many files.

@@ -1,4 +1,4 @@
-"""Who decided what about many labels at once, and when."""
+"""A log of decisions about many labels at once, with person and time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DecisionKind = Literal[
 
 @dataclass(frozen=True)
 class Decision:
-    """What one person decided for all.
+    """One person's decision about many labels.
 
     Attributes:
         at: When, in seconds since 1970.

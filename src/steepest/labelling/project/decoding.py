@@ -140,7 +140,7 @@ def _read_array(path: Path, suffix: str) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True)
 class _Header:
-    """What a stored array says of itself, which its file is long enough for."""
+    """The header of a stored array, checked against the length of its file."""
 
     shape: tuple[int, ...]
     by_columns: bool

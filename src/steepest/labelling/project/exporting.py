@@ -44,7 +44,7 @@ class LabelRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was written.
+    """Counts of exported rows.
 
     Attributes:
         samples: Samples with their labels.

@@ -1,4 +1,4 @@
-"""Which files have the label of another that is byte for byte the same, and where labels differ."""
+"""Copies of files: identical files share a label; differing labels are reported."""
 
 from __future__ import annotations
 

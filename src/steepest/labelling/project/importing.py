@@ -35,7 +35,7 @@ _REMEDY = "say known only to pass over such images"
 
 @dataclass(frozen=True)
 class Said:
-    """What one row of a file says.
+    """One row of a file of labels.
 
     Attributes:
         text: The classes, as the store keeps them; None is a skip.
@@ -67,7 +67,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What became of a file of labels.
+    """The result of importing a file of labels.
 
     Attributes:
         added: Labels that are new.

@@ -18,7 +18,7 @@ Format = Literal["csv", "jsonl", "folder"]
 
 
 class Given(NamedTuple):
-    """What a file says about one sample.
+    """A file's label for one sample.
 
     Attributes:
         where: Where it stands.

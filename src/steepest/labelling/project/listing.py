@@ -38,7 +38,7 @@ Kinds = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Scan:
-    """What a look at the folder found.
+    """The result of scanning the folder.
 
     Attributes:
         added: Images that are new.

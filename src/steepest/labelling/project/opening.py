@@ -142,7 +142,7 @@ def upgrade_folder(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class _OldLoop:
-    """What an old loop's files say.
+    """Contents of an old loop's files.
 
     Attributes:
         journal: The file of its pool.

@@ -1,4 +1,4 @@
-"""What a model thinks of a sample, as it is kept in the store."""
+"""Predictions of a model for a sample, as kept in the store."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class Project:
 
     @property
     def settings(self) -> Settings:
-        """What holds now."""
+        """The current settings."""
         return self._settings
 
     def change_settings(self, **changes: Any) -> Settings:  # noqa: ANN401 - fields of Settings

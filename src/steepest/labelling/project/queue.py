@@ -1,4 +1,4 @@
-"""Who is asked about which sample next, and what they answer."""
+"""The queue: hands out samples to people and takes their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the labels so far are enough for a model, and what is wanting."""
+"""Checks whether the labels so far suffice for a model, and reports what is missing."""
 
 from __future__ import annotations
 

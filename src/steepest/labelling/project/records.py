@@ -1,4 +1,4 @@
-"""What the store hands out: plain records with class names in them."""
+"""Plain records read from the store, with class names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model thinks of one class.
+    """A model's prediction for one class.
 
     Attributes:
         name: The class.
@@ -88,7 +88,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Resolved:
-    """What all people together say about a sample.
+    """All people's answers about a sample, combined.
 
     Attributes:
         labels: The majority's; None if there is none.
@@ -105,7 +105,7 @@ class Resolved:
 
 @dataclass(frozen=True)
 class SampleState:
-    """Where a sample stands.
+    """The state of a sample.
 
     Attributes:
         sample: Its path relative to the folder.
@@ -132,7 +132,7 @@ class SampleState:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many images are in which state.
+    """Numbers of images by state.
 
     Labelled, skipped, disputed and unanswered images together are all.
 

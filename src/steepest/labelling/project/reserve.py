@@ -1,4 +1,4 @@
-"""How many picks are held in reserve, so that nobody runs out while the next model is trained."""
+"""The number of picks held in reserve, so that nobody runs out while the next model is trained."""
 
 from __future__ import annotations
 

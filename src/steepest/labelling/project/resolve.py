@@ -1,4 +1,4 @@
-"""What follows from all answers about an image: its label, and whether it waits for more."""
+"""Resolves all answers about an image into its label, or the need for more answers."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _MOST_ROWS = 100_000
 
 @dataclass
 class Outcome:
-    """What a round found, ready to be written in one go."""
+    """The results of a round, ready to be written in one transaction."""
 
     picks: list[Candidate]
     strategy: str

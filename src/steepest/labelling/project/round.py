@@ -1,4 +1,4 @@
-"""What one round of training and picking knows, from its beginning to its end."""
+"""The inputs of one round of training and picking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project is set to, checked when it is set and kept in the store."""
+"""Settings of a project, checked when they are set and kept in the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an earlier project leaves in its folder when its file of labels is lost."""
+"""Finds traces of an earlier project whose file of labels is lost."""
 
 from __future__ import annotations
 

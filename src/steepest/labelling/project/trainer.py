@@ -130,7 +130,7 @@ class Trainer:
 
     @property
     def features(self) -> tuple[int, int] | None:
-        """How many images have features, and of how many; None if that is not known."""
+        """The number of images with features, and of all images; None if unknown."""
         return self._features
 
     def wait(self, timeout_seconds: float | None = None) -> bool:

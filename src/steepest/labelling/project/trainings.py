@@ -25,7 +25,7 @@ _ANSWERED = """SELECT count(*) FROM (SELECT DISTINCT a.image FROM answers a
 
 @dataclass(frozen=True)
 class TrainingState:
-    """What the training process is doing.
+    """The state of the training process.
 
     Attributes:
         status: ``idle``, ``wanted`` or ``running``.

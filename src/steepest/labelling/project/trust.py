@@ -1,4 +1,4 @@
-"""What a project may not do: its folder may have come with the images, from anybody."""
+"""Restrictions on a project, whose folder may have come with the images, from a stranger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said when something is on disk already and the page that follows it fails."""
+"""The message shown when a change is saved but the page that follows it fails."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 12, 34
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where numbers are on the drawing."""
+    """Maps numbers to positions on the drawing."""
 
     most_labels: int
     lowest: float

@@ -1,4 +1,4 @@
-"""What is shown about the work so far, computed no more often than it changes."""
+"""Figures about the work so far, computed only when something has changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REST = 8.0
 
 @dataclass(frozen=True)
 class Figure:
-    """What was found out at one moment.
+    """A value computed at one moment.
 
     Attributes:
         counts: How many images are in which state.
@@ -55,7 +55,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Work:
-    """What is under way right now.
+    """Work in progress.
 
     Attributes:
         training: What the training process is doing.

@@ -1,4 +1,4 @@
-"""Who may come in: the right token, from this very page, with requests of a bearable size."""
+"""Access control: checks the token, the origin and the size of requests."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Shown = Annotated[str, Form(max_length=100)]
 
 @dataclass(frozen=True)
 class Why:
-    """Why a sample was picked.
+    """The reason a sample was picked.
 
     Attributes:
         strategy: What picked it; None if nothing did.

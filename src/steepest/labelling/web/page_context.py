@@ -1,4 +1,4 @@
-"""What every page needs: the project, the templates, the figures, and who is asking."""
+"""The context of every page: the project, the templates, the figures and the current person."""
 
 from __future__ import annotations
 

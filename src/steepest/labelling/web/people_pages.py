@@ -1,4 +1,4 @@
-"""Who labels, what there is to choose from, and what is shown beforehand."""
+"""Pages about people, classes and hints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the work goes: beside the image in short, and on a page of its own."""
+"""Progress: a summary next to the image, and a separate page."""
 
 from __future__ import annotations
 

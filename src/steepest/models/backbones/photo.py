@@ -51,7 +51,7 @@ Fit = Literal["crop", "squash", "border"]
 
 @dataclass(frozen=True)
 class LibraryPhoto:
-    """What libraries do before testing a net: resize, cut out the middle, (x − mean) / std.
+    """The usual preprocessing for testing a net: resize, centre crop, (x − mean) / std.
 
     Attributes:
         side: The square's side in pixels.

@@ -110,7 +110,7 @@ def put_into(head: nn.Linear, probe: Probe) -> None:
 
 
 class _Features(nn.Module):
-    """What a model's last layer reads [N, D]."""
+    """Inputs of a model's last layer [N, D]."""
 
     def __init__(self, model: nn.Module, head: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the answers and trainings of a project say: how good, how fast, how much more."""
+"""Statistics of a project: accuracy, speed, agreement, and a forecast."""
 
 from __future__ import annotations
 

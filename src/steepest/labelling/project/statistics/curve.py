@@ -1,4 +1,4 @@
-"""How good the models were: on samples held out, and against people's answers."""
+"""Accuracy of the models on held-out samples and against people's answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class PredictionAgreement:
-    """How often people said what the model had predicted beforehand.
+    """How often people's answers matched the model's earlier predictions.
 
     Picks of a strategy are hard on purpose; the random draws speak for the whole folder.
 

@@ -1,4 +1,4 @@
-"""What the last doubling of the labels brought: measured, and not drawn out."""
+"""The gain in accuracy from the last doubling of the labels, as measured."""
 
 from __future__ import annotations
 

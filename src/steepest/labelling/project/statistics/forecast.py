@@ -1,4 +1,4 @@
-"""How many more labels an accuracy is likely to need, and how sure that is."""
+"""Forecasts the number of labels that an accuracy needs, with its uncertainty."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ projects of ten, up to a hundredth in less than one.
 
 @dataclass(frozen=True)
 class Forecast:
-    """What it takes to get to an accuracy.
+    """The labels needed for an accuracy.
 
     Attributes:
         status: ``too-few`` points or tests to say, ``reached``, ``out-of-reach`` or ``estimate``.

@@ -1,4 +1,4 @@
-"""Whether people agree with each other, beyond what chance would give."""
+"""Agreement between people, corrected for chance."""
 
 from __future__ import annotations
 

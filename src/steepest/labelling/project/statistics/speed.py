@@ -1,4 +1,4 @@
-"""How fast people label, and what."""
+"""Labelling speed of each person."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BREAK_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast somebody is, breaks left out.
+    """One person's labelling speed, without breaks.
 
     Attributes:
         labels: Labels given.
@@ -33,7 +33,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast all are.
+    """The labelling speed of all people.
 
     Attributes:
         total: Of all together.
