@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,20 @@ import pytest
 import torch
 from PIL import Image
 from shard_files import write_shards
+from small_copies import expect, read_small
 
-from steepest.data import load
-from steepest.data.caltech101 import Edition, read_caltech101
+from steepest.data import caltech101, load
 from steepest.errors import DataError, InputError, UnknownNameError
 
 COUNTS = {"Faces": 10, "ant": 11, "wrench": 19}
-SMALL = Edition(
-    class_count=3, image_count=40, train_count=35, shards_train_count=6, shards_test_count=3
+SMALL = expect(
+    caltech101,
+    classes=3,
+    train_count=35,
+    test_count=5,
+    counts={"shards train": 6, "shards test": 3},
 )
+read_caltech101 = partial(read_small, caltech101)
 TREE = "101_ObjectCategories"
 REMEDY = f"run `steepest data get caltech101`, or set STEEPEST_DATA to the folder that holds {TREE}"
 

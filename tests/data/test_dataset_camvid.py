@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,16 @@ import pytest
 import torch
 from PIL import Image
 from shard_files import write_map_shards
+from small_copies import expect, read_small
 
-from steepest.data import load
+from steepest.data import camvid, load
 from steepest.data.arrays import measure_channels
-from steepest.data.camvid import CLASSES, Edition, read_camvid
+from steepest.data.camvid import CLASSES
 from steepest.errors import DataError, UnknownNameError
 
 COUNTS = {"train": 4, "val": 2, "test": 3}
-SMALL = Edition(train_count=4, val_count=2, test_count=3)
+SMALL = expect(camvid, train_count=4, counts={"val": 2}, test_count=3)
+read_camvid = partial(read_small, camvid)
 SIZE = (6, 8)
 REMEDY = "run `steepest data get camvid`, or set STEEPEST_DATA to the folder that holds CamVid/"
 

@@ -5,17 +5,20 @@ import os
 import pickle
 import shutil
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from small_copies import expect, read_small
 
-from steepest.data import load
-from steepest.data.cifar10 import CLASSES, Edition, open_cifar10, read_cifar10
+from steepest.data import cifar10, load
+from steepest.data.cifar10 import CLASSES
 from steepest.errors import DataError
 
-SMALL = Edition(train_count=50, test_count=10)
+SMALL = expect(cifar10, train_count=50, test_count=10)
+read_cifar10 = partial(read_small, cifar10)
 TRAIN = [f"data_batch_{number}" for number in range(1, 6)]
 REMEDY = "set STEEPEST_DATA to the folder that holds cifar-10-batches-py"
 
@@ -39,7 +42,7 @@ def write_archive(root, folder):
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(folder, "cifar-10-batches-py")
     md5 = hashlib.md5(archive.read_bytes()).hexdigest()
-    return Edition(SMALL.train_count, SMALL.test_count, md5)
+    return expect(cifar10, {archive.name: md5}, train_count=50, test_count=10)
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ def test_a_torn_archive_is_refused(tmp_path):
     archive.write_bytes(b"\x1f\x8b torn")
     md5 = hashlib.md5(archive.read_bytes()).hexdigest()
     with pytest.raises(DataError, match=r"tar\.gz: cannot be read"):
-        read_cifar10(tmp_path, Edition(50, 10, md5))
+        read_cifar10(tmp_path, expect(cifar10, {archive.name: md5}))
 
 
 def test_the_folder_goes_before_the_archive(tmp_path, written):
@@ -162,7 +165,7 @@ def test_a_hostile_batch_is_refused(tmp_path, written):
 def test_the_real_test_split_is_whole():
     root = Path(os.environ["STEEPEST_DATA"])
     try:
-        read = open_cifar10(root, Edition())
+        _, read = cifar10._choose_source(root)
     except DataError as error:
         pytest.skip(str(error))
     images, labels = read("test")

@@ -5,16 +5,18 @@ import os
 import pickle
 import shutil
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from small_copies import expect, read_small
 
-from steepest.data import load
-from steepest.data.cifar100 import Edition, read_cifar100
+from steepest.data import cifar100, load
 from steepest.errors import DataError, UnknownNameError
 
-SMALL = Edition(train_count=20, test_count=10, class_count=5)
+SMALL = expect(cifar100, train_count=20, test_count=10, classes=5)
+read_cifar100 = partial(read_small, cifar100)
 NAMES = ("apple", "bear", "camel", "dinosaur", "elephant")
 FOLDER = "cifar-100-python"
 REMEDY = "run `steepest data get cifar100`, or set STEEPEST_DATA to the folder that holds cifar-100"
@@ -55,7 +57,8 @@ def move_to_archive(root):
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(root / FOLDER, FOLDER)
     shutil.rmtree(root / FOLDER)
-    return Edition(20, 10, 5, hashlib.md5(archive.read_bytes()).hexdigest())
+    md5 = hashlib.md5(archive.read_bytes()).hexdigest()
+    return expect(cifar100, {archive.name: md5}, train_count=20, test_count=10, classes=5)
 
 
 def assert_same(image_set, written):
@@ -155,7 +158,7 @@ def test_the_real_counts_are_expected_by_default(tmp_path, written):
     with pytest.raises(DataError, match="5 classes instead of 100"):
         load("cifar100", tmp_path)
     with pytest.raises(DataError, match="train: 20 images instead of 50000"):
-        read_cifar100(tmp_path, Edition(class_count=5))
+        read_cifar100(tmp_path, expect(cifar100, classes=5))
 
 
 def test_without_data_the_remedy_is_said(tmp_path, monkeypatch):

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from image_trees import noise, read_all, save, uniform
+from small_copies import expect, read_small
 
-from steepest.data import load
-from steepest.data.cityscapes import CLASSES, Edition, read_cityscapes
+from steepest.data import cityscapes, load
+from steepest.data.cityscapes import CLASSES
 from steepest.data.scene import cut
 from steepest.errors import DataError, InputError
 
-SMALL = Edition(train_count=3, test_count=2, height=20, width=30)
+SMALL = expect(cityscapes, train_count=3, test_count=2, counts={"height": 20, "width": 30})
+read_cityscapes = partial(read_small, cityscapes)
 REMEDY = "set STEEPEST_DATA to the folder that holds cityscapes/leftImg8bit"
 FRAMES = {
     "train": ["aachen/aachen_000000_000019", "aachen/aachen_000001_000019", "bochum/bochum_000000"],
@@ -194,7 +198,7 @@ def test_the_folders_may_lie_in_the_data_folder_itself(tmp_path, written):
 def test_the_real_counts_and_sizes_are_expected_by_default(tmp_path, written):
     with pytest.raises(DataError, match="3 images instead of 2975"):
         load("cityscapes", tmp_path)
-    assert (Edition().height, Edition().width, Edition().test_count) == (1024, 2048, 500)
+    assert dict(cityscapes.HOLDING.counts) == {"height": 1024, "width": 2048}
 
 
 def test_without_data_the_remedy_is_said(tmp_path, monkeypatch):

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 
 import pytest
 import torch
 from image_trees import read_all, uniform, write_classes
 from PIL import Image
+from small_copies import expect, read_small
 
-from steepest.data import load
+from steepest.data import imagenet, load
 from steepest.data.image_view import centre_box, see
-from steepest.data.imagenet import Edition, read_imagenet
 from steepest.errors import DataError, InputError
 
-SMALL = Edition(train_count=6, test_count=4, class_count=2)
+SMALL = expect(imagenet, train_count=6, test_count=4, classes=2)
+read_imagenet = partial(read_small, imagenet)
 REMEDY = "set STEEPEST_DATA to the folder that holds imagenet/train"
 
 

@@ -3,15 +3,16 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy.io import savemat
+from small_copies import expect, read_small
 
-from steepest.data import load
-from steepest.data.svhn import Edition, read_svhn
+from steepest.data import load, svhn
 from steepest.errors import DataError
 
 TRAIN, TEST = "train_32x32.mat", "test_32x32.mat"
@@ -35,12 +36,13 @@ def write(path, content, **options):
 
 
 def write_both(folder, train, test):
-    return Edition(
-        train["X"].shape[-1],
-        test["X"].shape[-1],
-        write(folder / TRAIN, train),
-        write(folder / TEST, test),
+    counts = {"train_count": train["X"].shape[-1], "test_count": test["X"].shape[-1]}
+    return expect(
+        svhn, {TRAIN: write(folder / TRAIN, train), TEST: write(folder / TEST, test)}, **counts
     )
+
+
+read_svhn = partial(read_small, svhn)
 
 
 @pytest.mark.parametrize("inside", [".", "svhn"])
@@ -81,7 +83,7 @@ def test_damage_is_noticed_whatever_the_checksum(tmp_path, keep):
     edition = write_both(tmp_path, make_split(10, 0), make_split(10, 1))
     torn = (tmp_path / TRAIN).read_bytes()[:keep]
     (tmp_path / TRAIN).write_bytes(torn)
-    edition = replace(edition, train_md5=hashlib.md5(torn).hexdigest())
+    edition = expect(svhn, {TRAIN: hashlib.md5(torn).hexdigest()})
     with pytest.raises(DataError, match=rf"train_32x32\.mat: .*{REMEDY}"):
         read_svhn(tmp_path, edition)
 
@@ -118,10 +120,10 @@ def test_files_of_another_content_are_refused(tmp_path, changes, message):
 
 
 def test_files_without_the_arrays_are_refused(tmp_path):
-    edition = write_both(tmp_path, make_split(10, 0), make_split(10, 1))
+    write_both(tmp_path, make_split(10, 0), make_split(10, 1))
     md5 = write(tmp_path / TRAIN, {"images": np.zeros(3)})
     with pytest.raises(DataError, match="no images X and labels y"):
-        read_svhn(tmp_path, replace(edition, train_md5=md5))
+        read_svhn(tmp_path, expect(svhn, {TRAIN: md5}))
 
 
 def test_the_official_files_are_expected_by_default(tmp_path):

@@ -7,16 +7,7 @@ import re
 import pytest
 
 from steepest.core.http_requests import check_url
-from steepest.data import (
-    caltech101,
-    camvid,
-    cifar10,
-    cifar100,
-    cityscapes,
-    imagenet,
-    names,
-    svhn,
-)
+from steepest.data import names
 from steepest.data.catalogue import Source, catalogue, find_full_layout, find_holding, find_layout
 from steepest.errors import UnknownNameError
 
@@ -86,16 +77,3 @@ def test_a_compact_copy_is_not_the_full_layout(tmp_path):
 def test_an_unknown_name_is_told_with_the_nearest():
     with pytest.raises(UnknownNameError, match="did you mean 'cifar10'"):
         find_holding("cifar-10")
-
-
-@pytest.mark.parametrize(
-    "reader", [caltech101, camvid, cifar10, cifar100, cityscapes, imagenet, svhn]
-)
-def test_counts_and_checksums_are_those_that_the_reader_checks(reader):
-    holding, edition = find_holding(reader.__name__.rpartition(".")[2]), reader.Edition()
-    assert holding.train_count == edition.train_count
-    if hasattr(edition, "test_count"):
-        assert holding.test_count == edition.test_count
-    for name, value in vars(edition).items():
-        if name.endswith("md5"):
-            assert value in [file.md5 for file in holding.files]

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,15 +52,22 @@ def save(path, array):
     Image.fromarray(array).save(path)
 
 
+def expect(monkeypatch, name, md5=None, **changes):
+    """Have a reader expect other counts, and other sums of its files."""
+    module = importlib.import_module(f"steepest.data.{name}")
+    files = tuple(
+        replace(file, md5=(md5 or {}).get(file.name, file.md5)) for file in module.HOLDING.files
+    )
+    monkeypatch.setattr(module, "HOLDING", replace(module.HOLDING, files=files, **changes))
+
+
 def write_cifar(root, monkeypatch, *, folder, files, key, edition):
     for name, count in files.items():
         labels = (np.arange(count) % 10).tolist()
         batch = {b"data": pixels(count, 3072), key: labels}
         (root / folder).mkdir(exist_ok=True)
         (root / folder / name).write_bytes(pickle.dumps(batch, 2))
-    module = importlib.import_module(f"steepest.data.{edition.pop('module')}")
-    small = module.Edition(**edition)
-    monkeypatch.setattr(module, "Edition", lambda: small)
+    expect(monkeypatch, edition.pop("module"), **edition)
 
 
 def write_cifar10(root, monkeypatch):
@@ -71,7 +79,7 @@ def write_cifar10(root, monkeypatch):
 
 
 def write_cifar100(root, monkeypatch):
-    edition = {"module": "cifar100", "train_count": 40, "test_count": 20, "class_count": 10}
+    edition = {"module": "cifar100", "train_count": 40, "test_count": 20, "classes": 10}
     files = {"train": 40, "test": 20}
     folder = "cifar-100-python"
     write_cifar(root, monkeypatch, folder=folder, files=files, key=b"fine_labels", edition=edition)
@@ -80,15 +88,13 @@ def write_cifar100(root, monkeypatch):
 
 
 def write_svhn(root, monkeypatch):
-    sums = []
+    sums = {}
     for name, count in (("train", 40), ("test", 20)):
         path = root / f"{name}_32x32.mat"
         labels = (np.arange(count) % 10 + 1).astype(np.uint8)[:, None]
         savemat(path, {"X": pixels(32, 32, 3, count), "y": labels})
-        sums.append(hashlib.md5(path.read_bytes()).hexdigest())
-    module = importlib.import_module("steepest.data.svhn")
-    small = module.Edition(40, 20, *sums)
-    monkeypatch.setattr(module, "Edition", lambda: small)
+        sums[path.name] = hashlib.md5(path.read_bytes()).hexdigest()
+    expect(monkeypatch, "svhn", sums, train_count=40, test_count=20)
 
 
 def write_caltech101(root, monkeypatch):
@@ -96,9 +102,7 @@ def write_caltech101(root, monkeypatch):
         for number in range(10):
             path = root / "101_ObjectCategories" / name / f"image_{number:04d}.jpg"
             save(path, pixels(40, 50, 3, seed=number))
-    module = importlib.import_module("steepest.data.caltech101")
-    small = module.Edition(class_count=3, image_count=30, train_count=27)
-    monkeypatch.setattr(module, "Edition", lambda: small)
+    expect(monkeypatch, "caltech101", classes=3, train_count=27, test_count=3)
 
 
 def write_camvid(root, monkeypatch):
@@ -107,9 +111,7 @@ def write_camvid(root, monkeypatch):
             image = pixels(360, 480, 3, seed=number)
             save(root / "CamVid" / split / f"{number}.png", image)
             save(root / "CamVid" / f"{split}annot" / f"{number}.png", image[..., 0] % 12)
-    module = importlib.import_module("steepest.data.camvid")
-    small = module.Edition(8, 2, 4)
-    monkeypatch.setattr(module, "Edition", lambda: small)
+    expect(monkeypatch, "camvid", train_count=8, test_count=4, counts={"val": 2})
 
 
 def write_imagenet(root, monkeypatch):
@@ -118,9 +120,7 @@ def write_imagenet(root, monkeypatch):
             for number in range(count):
                 path = root / "imagenet" / split / name / f"{name}_{number}.JPEG"
                 save(path, pixels(70 + number, 90, 3, seed=number))
-    module = importlib.import_module("steepest.data.imagenet")
-    small = module.Edition(12, 6, 2)
-    monkeypatch.setattr(module, "Edition", lambda: small)
+    expect(monkeypatch, "imagenet", train_count=12, test_count=6, classes=2)
 
 
 def write_cityscapes(root, monkeypatch):
@@ -131,9 +131,9 @@ def write_cityscapes(root, monkeypatch):
             save(root / "cityscapes/leftImg8bit" / split / f"{name}_leftImg8bit.png", image)
             ids = image[..., 0] % 34
             save(root / "cityscapes/gtFine" / split / f"{name}_gtFine_labelIds.png", ids)
-    module = importlib.import_module("steepest.data.cityscapes")
-    small = module.Edition(8, 3, 80, 160)
-    monkeypatch.setattr(module, "Edition", lambda: small)
+    expect(
+        monkeypatch, "cityscapes", train_count=8, test_count=3, counts={"height": 80, "width": 160}
+    )
 
 
 GENERATED = {

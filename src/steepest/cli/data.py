@@ -18,14 +18,7 @@ from steepest.core.files import expand_home
 from steepest.core.progress import Progress, Step, show_progress
 from steepest.core.wording import counted
 from steepest.data.base import DATA_VARIABLE, ImageSet, data_root
-from steepest.data.catalogue import (
-    Holding,
-    Layout,
-    Source,
-    catalogue,
-    find_holding,
-    find_layout,
-)
+from steepest.data.catalogue import Holding, Layout, Source, catalogue, find_holding, find_layout
 from steepest.data.download import Effort, Obtained, Patience, obtain
 from steepest.data.loading import load, names
 from steepest.data.sealed import fits

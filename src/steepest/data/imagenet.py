@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -18,13 +17,7 @@ from steepest.data.catalogue import (
     Unpacking,
     add_to_catalogue,
 )
-from steepest.data.copy_checks import (
-    check_count,
-    check_names,
-    describe_remedy,
-    need_root,
-    remedy_added,
-)
+from steepest.data.copy_checks import check_count, check_names, complete_copy
 from steepest.data.file_table import FileTable, list_files, list_folders
 from steepest.data.image_view import IMAGENET_MEAN, IMAGENET_STD, ViewReader, check_side
 from steepest.data.sealed import SealedLabels
@@ -34,10 +27,9 @@ from steepest.errors import DataError
 _FOLDER = "imagenet"
 _SUFFIXES = (".jpeg",)
 _NAMES = "LOC_synset_mapping.txt"
-_REMEDY = describe_remedy("imagenet", f"{_FOLDER}/train/<wnid>/ and {_FOLDER}/val/<wnid>/")
 _DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
 
-add_to_catalogue(
+HOLDING = add_to_catalogue(
     Holding(
         name="imagenet",
         title="ImageNet: photographs of the ILSVRC challenge of 2012",
@@ -64,17 +56,9 @@ add_to_catalogue(
             ),
         ),
         layouts=(Layout(("imagenet/train", "imagenet/val")),),
+        holds=f"{_FOLDER}/train/<wnid>/ and {_FOLDER}/val/<wnid>/",
     )
 )
-
-
-@dataclass(frozen=True)
-class Edition:
-    """Contents of a complete copy."""
-
-    train_count: int = 1_281_167
-    test_count: int = 50_000
-    class_count: int = 1_000
 
 
 @DATASETS.register("imagenet")
@@ -94,23 +78,16 @@ def imagenet(root: Path | None = None, *, size: int = 224, workers: int | None =
         DataError: If they are not under ``root``, or are incomplete.
         InputError: If an option cannot be used.
     """
-    return read_imagenet(root, Edition(), size=size, workers=workers)
-
-
-def read_imagenet(
-    root: Path | None, edition: Edition, *, size: int = 224, workers: int | None = None
-) -> ImageSet:
-    """Load an edition of ImageNet."""
     check_side("size", size)
     count = choose_workers(workers)
-    with remedy_added(_REMEDY):
-        place = need_root(root, "ImageNet") / _FOLDER
+    with complete_copy(HOLDING, root) as folder:
+        place = folder / _FOLDER
         if not place.is_dir():
             raise DataError(f"{place}: ImageNet is not there")
         wnids = list_folders(place / "train")
-        check_names(tuple(wnids), edition.class_count, f"{place / 'train'}")
-        train = _list(place / "train", wnids, edition.train_count)
-        test = _list(place / "val", wnids, edition.test_count)
+        check_names(tuple(wnids), HOLDING.classes, f"{place / 'train'}")
+        train = _list(place / "train", wnids, HOLDING.train_count)
+        test = _list(place / "val", wnids, HOLDING.test_count)
         classes = _name_classes(place / _NAMES, wnids)
 
     def images(files: FileTable) -> Streamed:

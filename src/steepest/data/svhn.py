@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,14 @@ from steepest.data.arrays import from_arrays
 from steepest.data.base import DATASETS, ImageSet
 from steepest.data.catalogue import Holding, Layout, OfficialFile, Source, add_to_catalogue
 from steepest.data.cifar10 import Split
-from steepest.data.copy_checks import (
-    check_labels,
-    check_md5,
-    describe_remedy,
-    need_root,
-    remedy_added,
-)
+from steepest.data.copy_checks import check_labels, check_md5, complete_copy
 from steepest.errors import DataError
 
 CLASSES = tuple("0123456789")
 
 _FILES = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
-_REMEDY = describe_remedy("svhn", " and ".join(_FILES.values()))
 
-add_to_catalogue(
+HOLDING = add_to_catalogue(
     Holding(
         name="svhn",
         title="SVHN: house numbers from street views, cropped to 32x32",
@@ -55,18 +47,9 @@ add_to_catalogue(
             Layout(("train_32x32.mat", "test_32x32.mat")),
             Layout(("svhn/train_32x32.mat", "svhn/test_32x32.mat")),
         ),
+        holds=" and ".join(_FILES.values()),
     )
 )
-
-
-@dataclass(frozen=True)
-class Edition:
-    """Contents of a complete copy."""
-
-    train_count: int = 73_257
-    test_count: int = 26_032
-    train_md5: str = "e26dedcc434d2e4c54c9b2d4a06d8373"
-    test_md5: str = "eb5a983be6a315427106f1b164d9cef3"
 
 
 @DATASETS.register("svhn")
@@ -79,15 +62,10 @@ def svhn(root: Path | None = None) -> ImageSet:
     Raises:
         DataError: If a file is missing or is not the official one.
     """
-    return read_svhn(root, Edition())
-
-
-def read_svhn(root: Path | None, edition: Edition) -> ImageSet:
-    """Load an edition of SVHN."""
-    with remedy_added(_REMEDY):
-        folder = _find_folder(need_root(root, "SVHN"))
-        train = _read_split(folder / _FILES["train"], edition.train_md5, edition.train_count)
-        test = _read_split(folder / _FILES["test"], edition.test_md5, edition.test_count)
+    with complete_copy(HOLDING, root) as place:
+        folder = _find_folder(place)
+        train = _read_split(folder / _FILES["train"], HOLDING.train_count)
+        test = _read_split(folder / _FILES["test"], HOLDING.test_count)
     return from_arrays(
         *train,
         *test,
@@ -107,11 +85,11 @@ def _find_folder(root: Path) -> Path:
     raise DataError(f"{root}: SVHN is not there")
 
 
-def _read_split(path: Path, md5: str, count: int) -> Split:
+def _read_split(path: Path, count: int) -> Split:
     """Return images [N, 3, 32, 32] and digits [N]."""
     if not path.is_file():
         raise DataError(f"{path}: missing")
-    check_md5(path, md5)
+    check_md5(path, HOLDING.md5_of(path.name))
     content = _load(path)
     images, labels = content.get("X"), content.get("y")
     if not isinstance(images, np.ndarray) or not isinstance(labels, np.ndarray):
