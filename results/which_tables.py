@@ -24,7 +24,6 @@ import numpy as np
 from findings_records import RESULTS, areas, common_seeds, difference, read
 from markdown_table import table
 
-from steepest.core.journal import Journal, read_journal
 from steepest.experiment.outcomes import Comparison
 from steepest.experiment.report import read_comparison
 from steepest.experiment.statistics import PairedTest, holm
@@ -220,24 +219,12 @@ def pack(folder: Path, only: str = "*") -> None:
             skipped = shutil.ignore_patterns("weights", "shared", "*.lock")
             shutil.copytree(group, copy, ignore=skipped)
             for run in copy.glob("runs/*/seed-*"):
-                if comparison.runs[run.parent.name, int(run.name[5:])].complete:
-                    _round_scores(run / "records.jsonl")
-                else:
+                if not comparison.runs[run.parent.name, int(run.name[5:])].complete:
                     shutil.rmtree(run)
             out = RESULTS / FOLDER / f"{group.name}.tar.xz"
             command = [sys.executable, "-m", "steepest", "pack", str(copy), "--out", str(out)]
             out.unlink(missing_ok=True)
             subprocess.run(command, check=True)  # noqa: S603 - our own command
-
-
-def _round_scores(records: Path) -> None:
-    """Keep three digits of the scores of picks: all of them would be most of an archive."""
-    entries, _ = read_journal(records)
-    records.unlink()
-    journal = Journal(records)
-    for entry in entries:
-        scores = [float(f"{score:.3g}") for score in entry["selected_scores"]]
-        journal.append({**entry, "selected_scores": scores})
 
 
 def _write_readme() -> None:

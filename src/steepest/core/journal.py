@@ -18,7 +18,7 @@ import json
 import os
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,15 @@ def read_journal(path: Path) -> tuple[list[Entry], bytes]:
     """
     found, torn = _read(path)
     return found.entries, torn
+
+
+def encode_journal(entries: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return the bytes of a journal of these entries."""
+    lines, link = [], ""
+    for entry in entries:
+        line, link = _encode(entry, link)
+        lines.append(line)
+    return b"".join(lines)
 
 
 @dataclass

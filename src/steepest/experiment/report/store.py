@@ -8,8 +8,10 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from steepest.core.files import write_atomically
+from steepest.core.journal import encode_journal, read_journal
 from steepest.errors import JournalError, RunFolderError
 
 SUFFIX = ".tar.xz"
@@ -98,7 +100,8 @@ def is_archive(path: Path) -> bool:
 def pack(folder: Path, file: Path | None = None) -> Path:
     """Write the records of a comparison or a run into one archive.
 
-    The same records give the same bytes: names are sorted, dates and owners left out.
+    The same records give the same bytes: names are sorted, dates and owners left out. Scores of
+    samples, which would be three quarters of an archive, keep three digits.
 
     Args:
         folder: What a comparison or a run wrote; it is left as it is.
@@ -122,12 +125,29 @@ def pack(folder: Path, file: Path | None = None) -> Path:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for path in paths:
-            content = path.read_bytes()
+            content = _shortened(path) if path.name == RECORDS else path.read_bytes()
             member = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     write_atomically(target, lzma.compress(buffer.getvalue(), preset=9 | lzma.PRESET_EXTREME))
     return target
+
+
+def _shortened(records: Path) -> bytes:
+    """Return records with three digits of each score; a torn last line is left out."""
+    entries = []
+    for entry in read_journal(records)[0]:
+        short: dict[str, list[Any]] = {
+            "selected_scores": [_short(score) for score in entry.get("selected_scores", ())]
+        }
+        for key in ("wanted", "unwanted"):
+            short[key] = [{**one, "score": _short(one["score"])} for one in entry.get(key, ())]
+        entries.append({**entry, **short})
+    return encode_journal(entries)
+
+
+def _short(score: float) -> float:
+    return float(f"{score:.3g}")
 
 
 def _read_archive(path: Path) -> Store:
