@@ -67,9 +67,7 @@ def suspicious(project: Project, *, limit: int = 50, margin: float = 0.3) -> lis
     """
     if not 0 <= margin <= 1:
         raise InputError(f"margin is {margin}; use 0 to 1")
-    with project.store.reading() as connection:
-        classes = ClassList.load(connection, multi_label=project.settings.multi_label)
-        rows = connection.execute(_OPINIONS, (project.settings.overlap,)).fetchall()
+    rows, classes = read_opinions(project)
     judged = [found for row in rows if (found := _judge(row, classes)) is not None]
     earned = earned_certainty(
         ((j.probability, j.predicted == j.labels) for j in judged), EARNED_SHARE
@@ -85,6 +83,13 @@ def suspicious(project: Project, *, limit: int = 50, margin: float = 0.3) -> lis
     ]
     strong.sort(key=lambda j: (-_evidence(j), j.sample))
     return strong[: min(limit, max(_LEAST_LISTED, int(_MOST_SHARE * len(judged))))]
+
+
+def read_opinions(project: Project) -> tuple[list[sqlite3.Row], ClassList]:
+    """Return, for each label, what the latest model that had not seen it says, and the classes."""
+    with project.store.reading() as connection:
+        classes = ClassList.load(connection, multi_label=project.settings.multi_label)
+        return connection.execute(_OPINIONS, (project.settings.overlap,)).fetchall(), classes
 
 
 def _evidence(doubt: Suspicion) -> float:
