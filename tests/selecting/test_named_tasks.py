@@ -9,11 +9,11 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, Subset, TensorDataset
 
 import steepest
 from steepest.data import ImageFolder
-from steepest.errors import ModelError, SettingWarning, UnknownNameError
+from steepest.errors import InputError, ModelError, SettingWarning, UnknownNameError
 from steepest.tasks import MultiLabel, Segmentation
 
 
@@ -106,3 +106,52 @@ def test_a_folder_that_says_its_scale_is_not_warned_of(photos):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         choose(flat(4), ImageFolder(photos, mean=[0.0] * 3, std=[1.0] * 3))
+
+
+def labelled_pool(labels):
+    rows = torch.randn(len(labels), 4, generator=torch.Generator().manual_seed(0))
+    return TensorDataset(rows, torch.as_tensor(labels))
+
+
+def two_outputs():
+    torch.manual_seed(0)
+    return torch.nn.Linear(4, 2)
+
+
+@pytest.mark.parametrize(
+    "labels", [[[0.2, 3.1]] * 6, [[-1.0, 2.0]] * 6, [[1.0, 1.0]] * 6, [[0.5]] * 6, [0.5] * 6]
+)
+def test_with_labels_that_are_no_classes_it_asks_for_the_task(labels):
+    with pytest.raises(InputError, match="real numbers and no classes: give task="):
+        steepest.select(two_outputs(), labelled_pool(labels), 2, "margin", progress=False)
+    picks = steepest.select(
+        two_outputs(), labelled_pool(labels), 2, "margin", task="multi-label", progress=False
+    )
+    assert len(picks) == 2
+
+
+@pytest.mark.parametrize(
+    "labels", [[[1.0, 0.0]] * 6, [[0.3, 0.7]] * 6, [1.0] * 6, [[1.0]] * 6, [1] * 6, [[5, 7]] * 6]
+)
+def test_classes_in_any_form_need_no_task(labels):
+    assert len(steepest.select(two_outputs(), labelled_pool(labels), 2, progress=False)) == 2
+
+
+def test_labels_by_name_are_looked_at_too():
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, i):
+            return {"input": torch.ones(4) * i, "y": torch.tensor([0.5, 1.5])}
+
+    class Named(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = two_outputs()
+
+        def forward(self, input):  # noqa: A002
+            return self.layer(input)
+
+    with pytest.raises(InputError, match="give task="):
+        steepest.select(Named(), Rows(), 2, "margin", progress=False)

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from steepest.core.tables import from_table
-from steepest.errors import ModelError, SteepestError
+from steepest.errors import InputError, ModelError, SteepestError
 from steepest.modules import batches
 from steepest.modules.preserve import evaluating
+from steepest.selecting.samples import Samples
 from steepest.strategies.batch import CROSS_ENTROPY
 from steepest.strategies.view import Loadable
 from steepest.tasks.base import TASKS, Losses, Task
@@ -72,6 +73,20 @@ def _say(outputs: Tensor, task: Losses) -> str:
         f"{pair}([torch.zeros_like(z), z], 1), whose softmax is the sigmoid of z{instead}; a "
         "number to be predicted (regression) has no classes, and is not supported"
     )
+
+
+def check_labels(samples: Samples, task: Task | str | None) -> None:
+    """Ask for the task where labels beside the samples are no classes.
+
+    Raises:
+        InputError: If they are real numbers and no task was named.
+    """
+    if task is None and samples.whole.has_measurements:
+        raise InputError(
+            "the pool's labels are real numbers and no classes: give task= (--task), such as "
+            "'multi-label', or 'classification' if the model's outputs are logits all the same; "
+            "regression is not supported"
+        )
 
 
 def losses_of(

@@ -29,7 +29,7 @@ from steepest.selecting.candidates import (
 )
 from steepest.selecting.distributed import DistributedView, distribute
 from steepest.selecting.first_logits import FirstLook, WatchedView
-from steepest.selecting.model_task import losses_of, single_logits_named
+from steepest.selecting.model_task import check_labels, losses_of, single_logits_named
 from steepest.selecting.options import SelectionOptions
 from steepest.selecting.samples import Samples
 from steepest.strategies import Needs, Scorer, Strategy, Support
@@ -73,6 +73,7 @@ def open_view(
         engine = _engine(model, strategy, how.precision)
         by_token = strategy.needs != Needs.NOTHING and _classifies_tokens(lens, few)
         lens = replace(lens, engine=engine, batch_size=batch_size, by_token=by_token)
+        check_labels(samples, how.task)
         if _takes_features(strategy, support):
             first = next(iter(samples.batches(positions[:2], 2)))
             lens = _with_penultimate(lens, first, needed=not strategy.does_without_features)

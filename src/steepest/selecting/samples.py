@@ -42,6 +42,9 @@ _KINDS_OF_NUMPY = frozenset(
 )
 
 
+_NEAR_ONE = 1e-3
+
+
 class Samples:
     """A pool as ids and a way to load inputs by position.
 
@@ -56,6 +59,7 @@ class Samples:
     Attributes:
         whole: The pool that these samples are a part of, or all of.
         positions: Where they stand in it [N].
+        has_measurements: Whether labels that were read are real numbers, as for a regression.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Samples:
         self.read_ahead = read_ahead
         self.whole: Samples = self
         self.positions: Sequence[int] = range(len(ids))
+        self.has_measurements = False
         self._load = load
         self._origin = origin
 
@@ -255,6 +260,23 @@ def inputs_of(item: Any) -> Inputs:  # noqa: ANN401
     return inputs
 
 
+def holds_measurements(item: Any) -> bool:  # noqa: ANN401
+    """Say whether the labels of a collated batch are real numbers and not classes.
+
+    Classes are whole numbers, or shares that add up to 1 for each sample.
+    """
+    if isinstance(item, Mapping):
+        labels = next((value for name, value in item.items() if name in LABEL_KEYS), None)
+    else:
+        labels = item[1] if isinstance(item, (tuple, list)) and len(item) > 1 else None
+    if not isinstance(labels, Tensor) or not labels.is_floating_point() or not labels.numel():
+        return False
+    if labels.ndim > 1 and labels.shape[1] > 1:
+        shares = labels.double()
+        return not bool((shares >= 0).all() and ((shares.sum(1) - 1).abs() < _NEAR_ONE).all())
+    return not bool((labels == labels.round()).all())
+
+
 def _ids(pool: object, given: Sequence[SampleId] | None, total: int) -> Sequence[SampleId]:
     if given is None:
         return _own_ids(pool, total)
@@ -395,6 +417,8 @@ def _from_dataset(
     def load(positions: Sequence[int], size: int) -> Iterator[Inputs]:
         part = Subset(dataset, list(positions))
         for item in DataLoader(part, batch_size=size, shuffle=False, **workers):
+            made.has_measurements = made.has_measurements or holds_measurements(item)
             yield inputs_of(item)
 
-    return Samples(_ids(dataset, ids, len(dataset)), load, origin=origin)
+    made = Samples(_ids(dataset, ids, len(dataset)), load, origin=origin)
+    return made
