@@ -15,9 +15,9 @@ QUICK = {
     "core-gcn": {"epochs": 5},
     "noise-stability": {"copies": 4},
     "qbc": {"size": 3},
-    "sraal": {"iterations": 3},
+    "sraal": {"iterations": 3, "latent": 8, "width": 16},
     "uncertain-gcn": {"epochs": 5},
-    "vaal": {"iterations": 3},
+    "vaal": {"iterations": 3, "latent": 8, "width": 16},
 }
 """Options that make a strategy quick enough to be tried often."""
 
