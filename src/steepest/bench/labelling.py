@@ -319,8 +319,8 @@ def _time(
 ) -> list[Timing]:
     """Time the first picks for a folder, and a training, in this process."""
     from steepest.labelling.project import Project, Settings
+    from steepest.labelling.project.inputs import FeatureFinder
     from steepest.labelling.project.retraining import run_round
-    from steepest.labelling.project.sample_features import FeatureFinder
 
     few = place / "few"
     few.mkdir()
@@ -354,8 +354,8 @@ def _doubt(
 ) -> Doubts:
     """Label images, some of them wrongly, and count what is listed to look at again."""
     from steepest.labelling.project import Project, Settings, statistics
+    from steepest.labelling.project.inputs import FOLDER
     from steepest.labelling.project.retraining import run_round
-    from steepest.labelling.project.sample_features import FOLDER
 
     names = sorted(truth)
     drawn = [names[i] for i in random_subset(names, _DOUBTED_LABELS, seed, "doubted labels")]
@@ -386,7 +386,7 @@ def _sit(
     labels: int,
 ) -> Sitting:
     """Answer on a page of its own process."""
-    from steepest.labelling.project.sample_features import FOLDER
+    from steepest.labelling.project.inputs import FOLDER
 
     folder = place / f"{strategy}-{seed}"
     _share_features(place, folder / FOLDER)

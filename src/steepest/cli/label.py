@@ -239,12 +239,12 @@ def _export(arguments: argparse.Namespace) -> int:
     """Write labels and predictions to a file."""
     from steepest.core.progress import show_progress
     from steepest.labelling.project import Project
-    from steepest.labelling.project.all_predictions import (
+    from steepest.labelling.project.inputs import FeatureFinder
+    from steepest.labelling.project.predictions import (
         find_model,
         predict_all,
         write_predictions,
     )
-    from steepest.labelling.project.sample_features import FeatureFinder
     from steepest.labelling.project.source import usual_project_folder
     from steepest.labelling.project.store import FILE_NAME
 
@@ -351,11 +351,9 @@ def _check_samples(arguments: argparse.Namespace) -> None:
 
 def _check_beginning(photos: Path, place: Path, classes: Sequence[str], settings: Settings) -> None:
     """Refuse what cannot be begun before a project is made: what it is begun with stays."""
-    from steepest.labelling.project.listing import has_samples
-    from steepest.labelling.project.other_files import why_no_samples
+    from steepest.labelling.project.scanning import has_samples, why_no_samples
     from steepest.labelling.project.source import open_source
-    from steepest.labelling.project.store import FILE_NAME
-    from steepest.labelling.project.traces import refuse_to_begin_anew
+    from steepest.labelling.project.store import FILE_NAME, refuse_to_begin_anew
 
     if not (place / FILE_NAME).is_file():
         refuse_to_begin_anew(place / FILE_NAME)
@@ -375,7 +373,7 @@ def _check_classes(names: Sequence[str], settings: Settings) -> None:
 
 def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     """Take in first labels, and refuse a project with nothing to choose from."""
-    from steepest.labelling.project.other_files import say_others, say_refused, why_no_samples
+    from steepest.labelling.project.scanning import say_others, say_refused, why_no_samples
     from steepest.labelling.project.source import is_table
 
     _check_classes(project.classes(), project.settings)
@@ -399,7 +397,7 @@ def _prepare(project: Project, arguments: argparse.Namespace) -> None:
     print(_say_way(project.settings))
     _say_changes(project, ask_more=arguments.overlap_all)
     if arguments.label_column is not None:
-        from steepest.labelling.project.label_files import Given
+        from steepest.labelling.project.importing import Given
 
         rows = _labels_of_table(arguments).labels.items()
         given = [Given(f"row {sample}", str(sample), [label]) for sample, label in rows]
@@ -423,7 +421,7 @@ def _noun(project: Project, count: int) -> str:
 
 def _say_way(settings: Settings) -> str:
     """Say what learns from the labels."""
-    from steepest.labelling.web.words import way
+    from steepest.labelling.web.filters import way
 
     if settings.way == "scratch" and settings.learn is None and settings.is_usual:
         return (

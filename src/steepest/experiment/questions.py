@@ -9,7 +9,7 @@ from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.experiment.setup import Setup
 from steepest.labelling import Labeller
-from steepest.labelling.apply import apply
+from steepest.labelling.labeller import apply
 from steepest.loop.answers import ask_for
 from steepest.pool import Pool, State
 from steepest.pool.values import plain_labels

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from steepest.labelling.answers import Answers
-from steepest.labelling.apply import apply
-from steepest.labelling.labeller import Labeller
+from steepest.labelling.labeller import Answers, Labeller, ScriptedLabeller, apply
 from steepest.labelling.oracle import OracleLabeller
-from steepest.labelling.scripted import ScriptedLabeller
 
 __all__ = ["Answers", "Labeller", "OracleLabeller", "ScriptedLabeller", "apply"]

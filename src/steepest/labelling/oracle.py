@@ -9,7 +9,7 @@ import torch
 from steepest.core.seeds import SampleId
 from steepest.data.sealed import SealedLabels
 from steepest.errors import InputError
-from steepest.labelling.answers import Answers
+from steepest.labelling.labeller import Answers
 from steepest.pool.values import Label, copy_label, plain_ids, plain_labels
 
 MAP = "map"

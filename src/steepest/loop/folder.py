@@ -8,8 +8,8 @@ from pathlib import Path
 from steepest.core.lock import FileLock
 from steepest.core.seeds import SampleId
 from steepest.errors import RunFolderError
-from steepest.labelling.project.about import About
 from steepest.labelling.project.ledger import ProjectPool
+from steepest.labelling.project.metadata import About
 from steepest.labelling.project.opening import (
     BACKUP,
     PYTHON,

@@ -13,7 +13,8 @@ import steepest
 from steepest.core.progress import SilentProgress
 from steepest.errors import InputError
 from steepest.labelling.project import statistics
-from steepest.labelling.project.all_predictions import (
+from steepest.labelling.project.inputs import FeatureFinder
+from steepest.labelling.project.predictions import (
     find_model,
     list_everything,
     list_predictions,
@@ -21,14 +22,13 @@ from steepest.labelling.project.all_predictions import (
     write_predictions,
 )
 from steepest.labelling.project.retraining import run_round
-from steepest.labelling.project.sample_features import FeatureFinder
 from steepest.models.backbones import Backbone
 
 
 @pytest.fixture
 def net(monkeypatch):
     found = Backbone("looks", Looks().eval(), prepare, "halves")
-    for module in ("sample_features", "classifier"):
+    for module in ("inputs", "classifier"):
         monkeypatch.setattr(f"steepest.labelling.project.{module}.find_backbone", lambda *_: found)
     return found
 

@@ -15,7 +15,7 @@ from small_project import Clock, make_photos, open_project, truth
 from steepest.errors import DataError
 from steepest.labelling.project import decoding
 from steepest.labelling.project.decoding import read_picture
-from steepest.labelling.project.failures import REST_SECONDS
+from steepest.labelling.project.pictures import REST_SECONDS
 from steepest.labelling.project.retraining import run_round
 from steepest.labelling.project.source import AccessError, GoneError
 

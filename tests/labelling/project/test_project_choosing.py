@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from steepest.labelling.project.cheap_features import describe
+from steepest.labelling.project.batches import Candidate, interleave, split_sizes
+from steepest.labelling.project.cold_start import choose_spread, describe
 from steepest.labelling.project.learning import choose_recipe
-from steepest.labelling.project.picking import Candidate, interleave, split_sizes
 from steepest.labelling.project.settings import Settings
-from steepest.labelling.project.spread import choose_spread
 
 
 def test_few_samples_get_many_passes_and_many_get_few():

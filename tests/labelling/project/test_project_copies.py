@@ -9,9 +9,9 @@ from small_project import make_photos, open_project, truth
 
 from steepest.cli.label import _say_changes, _say_import
 from steepest.errors import DataError
-from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.project.retraining import _list_labelled
 from steepest.labelling.project.round import Round
+from steepest.labelling.project.scanning import look_closely
 
 RED, GREEN, BLUE = "red-000.png", "green-001.png", "blue-002.png"
 

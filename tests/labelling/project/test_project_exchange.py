@@ -7,7 +7,7 @@ import pytest
 from small_project import CLASSES, make_names, make_photos, open_project, truth
 
 from steepest.errors import InputError
-from steepest.labelling.project.label_files import Given
+from steepest.labelling.project.importing import Given
 
 
 @pytest.fixture

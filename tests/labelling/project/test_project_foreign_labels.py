@@ -11,9 +11,9 @@ from steepest.errors import InputError
 from steepest.labelling.exchange.formats.csv import sheet
 from steepest.labelling.exchange.formats.jsonl import lines
 from steepest.labelling.exchange.vocabulary import Vocabulary
+from steepest.labelling.names import split_names
 from steepest.labelling.project import importing
 from steepest.labelling.project.classes import ClassList
-from steepest.labelling.separators import split_names
 from steepest.selecting.selection import Selection
 
 

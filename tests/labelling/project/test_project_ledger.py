@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steepest.errors import InputError, PoolError
-from steepest.labelling.project.about import About
+from steepest.labelling.project.metadata import About
 from steepest.labelling.project.opening import begin_project, open_pool
 from steepest.pool import Pool, Verb
 

@@ -6,7 +6,7 @@ import pytest
 from small_project import Clock, make_names, open_project
 
 from steepest.errors import InputError
-from steepest.labelling.project.resolve import IMPORTED_BY
+from steepest.labelling.project.consensus import IMPORTED_BY
 
 
 @pytest.fixture

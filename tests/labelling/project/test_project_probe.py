@@ -44,9 +44,7 @@ def net(monkeypatch):
     """A backbone that costs nothing, by the name of the embedded one."""
     looks = Looks()
     found = Backbone("looks", looks.eval(), prepare, "halves")
-    monkeypatch.setattr(
-        "steepest.labelling.project.sample_features.find_backbone", lambda *_: found
-    )
+    monkeypatch.setattr("steepest.labelling.project.inputs.find_backbone", lambda *_: found)
     return looks
 
 

@@ -13,10 +13,10 @@ from small_project import make_names, make_photos, open_project, take_out_doors
 from steepest.cli.label import _say_changes
 from steepest.errors import InputError
 from steepest.labelling.project import contents
+from steepest.labelling.project.changed_files import settle_suspected
 from steepest.labelling.project.contents import Budget, note_answered, read_content
-from steepest.labelling.project.replaced import settle_suspected
-from steepest.labelling.project.rescan import look_closely
 from steepest.labelling.project.retraining import run_round
+from steepest.labelling.project.scanning import look_closely
 from steepest.labelling.project.source import SampleFolder
 from steepest.labelling.project.store import FILE_NAME
 
@@ -168,7 +168,7 @@ def test_only_files_with_another_date_are_read_and_no_more_than_somebody_waits_f
     read = []
     whole = read_content
     monkeypatch.setattr(
-        "steepest.labelling.project.replaced.read_content",
+        "steepest.labelling.project.changed_files.read_content",
         lambda folder, sample, budget: read.append(sample) or whole(folder, sample, budget),
     )
     with open_project(photos) as project:
@@ -178,7 +178,7 @@ def test_only_files_with_another_date_are_read_and_no_more_than_somebody_waits_f
         assert read == []
         for sample in (GREEN, BLUE):
             replace_bytes(photos / sample)
-        monkeypatch.setattr("steepest.labelling.project.rescan._QUICK_FILES", 1)
+        monkeypatch.setattr("steepest.labelling.project.scanning._QUICK_FILES", 1)
         assert project.rescan().changed == 1
         assert RED not in read
         settle_suspected(project.store, project.source)
@@ -280,7 +280,7 @@ def test_no_two_copies_are_in_one_batch(photos, monkeypatch):
     for number in range(4):
         (photos / f"copy-{number}.png").write_bytes((photos / RED).read_bytes())
     # Where all files have the same size, most are not read before they are picked.
-    monkeypatch.setattr("steepest.labelling.project.rescan._ALIKE_FILES", 0)
+    monkeypatch.setattr("steepest.labelling.project.scanning._ALIKE_FILES", 0)
     with open_project(photos, batch_size=10) as project:
         project.trainer.request("test")
         assert run_round(project.store, project.source, "token")

@@ -8,8 +8,8 @@ import pytest
 from small_project import Clock, make_names, make_photos, open_project, truth
 
 from steepest.labelling.project import retraining
+from steepest.labelling.project.batches import MOST, size_reserve
 from steepest.labelling.project.choosing import count_scored, split_picks
-from steepest.labelling.project.reserve import MOST, size_reserve
 from steepest.labelling.project.retraining import run_round
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.trainings import claim
@@ -114,7 +114,7 @@ def test_labels_from_a_file_are_nobodys_answers(project, clock, tmp_path):
 def test_a_reserve_has_an_end(project, clock, monkeypatch):
     begin(project, clock)
     answer(project, clock, 10)
-    monkeypatch.setattr("steepest.labelling.project.reserve.MOST", 12)
+    monkeypatch.setattr("steepest.labelling.project.batches.MOST", 12)
     assert reserve_of(project) == 12
     assert reserve_of(project, batch_size=MOST) == MOST
 

@@ -9,8 +9,7 @@ from small_project import Clock, make_names, open_project
 
 from steepest.errors import InputError
 from steepest.labelling.project import statistics
-from steepest.labelling.project.statistics.curve import CurvePoint
-from steepest.labelling.project.statistics.doubling import paired_interval
+from steepest.labelling.project.statistics.curve import CurvePoint, paired_interval
 from steepest.labelling.project.statistics.forecast import _POWERS, fit_power_law
 from steepest.labelling.project.statistics.people import cohen_kappa, fleiss_kappa
 

@@ -9,10 +9,10 @@ from small_texts import make_backbone, make_table, make_texts, review, truth
 
 from steepest.errors import DataError, InputError
 from steepest.labelling.project import Project, Settings
-from steepest.labelling.project.all_predictions import list_everything, predict_all
 from steepest.labelling.project.exporting import label_text
+from steepest.labelling.project.inputs import FeatureFinder
+from steepest.labelling.project.predictions import list_everything, predict_all
 from steepest.labelling.project.retraining import run_round
-from steepest.labelling.project.sample_features import FeatureFinder
 from steepest.labelling.project.source import SampleFolder, TextTable, find_kind, read_text
 
 CLASSES = ("good", "bad")
@@ -21,7 +21,7 @@ CLASSES = ("good", "bad")
 @pytest.fixture
 def words(monkeypatch):
     found = make_backbone()
-    for module in ("sample_features", "classifier"):
+    for module in ("inputs", "classifier"):
         where = f"steepest.labelling.project.{module}.find_backbone"
         monkeypatch.setattr(where, lambda *_: found)
     return found.model

@@ -11,8 +11,8 @@ from steepest.errors import InputError, RunFolderError, SteepestWarning
 from steepest.labelling.project import choosing, retraining, statistics
 from steepest.labelling.project.learning import make_model
 from steepest.labelling.project.retraining import run_round
+from steepest.labelling.project.round import StoreProgress
 from steepest.labelling.project.settings import Settings
-from steepest.labelling.project.store_progress import StoreProgress
 from steepest.labelling.project.trainings import claim, interrupt, is_due, request
 from steepest.models import build
 from steepest.modules.weights import load_weights, save_weights

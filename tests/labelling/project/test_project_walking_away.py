@@ -6,7 +6,7 @@ import secrets
 
 from small_project import Clock, make_names, make_photos, open_project, truth
 
-from steepest.labelling.project.picking import write_batch
+from steepest.labelling.project.batches import write_batch
 from steepest.labelling.project.retraining import run_round
 from steepest.labelling.project.trainings import claim, fail, is_due
 

@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 from web_pages import is_one_line, open_pages
 
-from steepest.labelling.project.all_predictions import FILE_NAME
+from steepest.labelling.project.predictions import FILE_NAME
 
 
 @pytest.fixture

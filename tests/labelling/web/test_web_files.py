@@ -18,8 +18,8 @@ from web_pages import is_one_line, open_pages
 from steepest.errors import SkippedFilesWarning
 from steepest.labelling.project import statistics
 from steepest.labelling.project.statistics import CurvePoint, binomial_interval
-from steepest.labelling.web.curve import draw_curve
 from steepest.labelling.web.list_pages import PAGE
+from steepest.labelling.web.progress_pages import draw_curve
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from label_server import samples_in
 from web_pages import is_one_line, open_pages, stranger
 
 from steepest.labelling.project import statistics
-from steepest.labelling.project.picking import VALIDATION, Candidate, write_batch
-from steepest.labelling.project.predictions import pack
+from steepest.labelling.project.batches import VALIDATION, Candidate, write_batch
+from steepest.labelling.project.records import pack
 
 
 @pytest.fixture

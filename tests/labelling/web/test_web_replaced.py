@@ -11,8 +11,8 @@ from drawn_shapes import draw_shapes
 from label_server import samples_in
 from web_pages import is_one_line, open_pages, stranger
 
-from steepest.labelling.project.rescan import look_closely
-from steepest.labelling.web.words import ending
+from steepest.labelling.project.scanning import look_closely
+from steepest.labelling.web.filters import ending
 
 
 @pytest.fixture

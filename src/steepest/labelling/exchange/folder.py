@@ -17,17 +17,17 @@ from steepest.labelling.exchange.array_identity import ArrayIdentity
 from steepest.labelling.exchange.maps import MapStore
 from steepest.labelling.exchange.rounds import Round, round_from_table, round_to_table
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION, Vocabulary
-from steepest.labelling.project.about import About, keep_to_classes
 from steepest.labelling.project.ledger import ProjectPool
+from steepest.labelling.project.metadata import About, keep_to_classes
 from steepest.labelling.project.opening import (
     SHEETS,
     begin_project,
     holds_project,
     upgrade_folder,
 )
-from steepest.labelling.project.photos_note import PHOTOS_NAME
 from steepest.labelling.project.settings import load_settings
 from steepest.labelling.project.store import FILE_NAME, Store
+from steepest.labelling.project.trust import PHOTOS_NAME
 from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label
 

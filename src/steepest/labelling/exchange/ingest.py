@@ -14,9 +14,9 @@ from steepest.labelling.exchange.folder import LABELS, LoopFolder, next_round
 from steepest.labelling.exchange.formats.csv import read_csv, table_text
 from steepest.labelling.exchange.label_format import FORMATS
 from steepest.labelling.exchange.rows import Row, to_answers
+from steepest.labelling.names import BAR
 from steepest.labelling.project.ledger import ProjectPool
 from steepest.labelling.project.store import FILE_NAME
-from steepest.labelling.separators import BAR
 from steepest.pool import Pool, State, Verb
 
 LABEL_STUDIO = "label-studio"

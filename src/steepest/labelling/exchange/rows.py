@@ -13,7 +13,7 @@ from steepest.errors import InputError, SteepestError
 from steepest.labelling.exchange.answers import Answer, Map
 from steepest.labelling.exchange.maps import check_map, map_label, read_map
 from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
-from steepest.labelling.spellings import spellings
+from steepest.labelling.names import spellings
 from steepest.pool import Pool
 from steepest.pool.values import Label, check_text
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steepest.errors import InputError, UnknownNameError
-from steepest.labelling.separators import BAR, split_names
-from steepest.labelling.spellings import spellings
+from steepest.labelling.names import BAR, spellings, split_names
 from steepest.pool.values import Label, check_text
 from steepest.tasks.segmentation import IGNORED
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from steepest.errors import InputError
-from steepest.labelling.project.all_predictions import (
+from steepest.labelling.project.answers import Giver, Seen, add_answer, check_annotator
+from steepest.labelling.project.batches import VALIDATION
+from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.consensus import refresh
+from steepest.labelling.project.history import note_decision
+from steepest.labelling.project.predictions import (
     ACCEPTED,
     PredictedRow,
     list_predictions,
 )
-from steepest.labelling.project.answers import Giver, Seen, add_answer, check_annotator
-from steepest.labelling.project.classes import ClassList
-from steepest.labelling.project.decisions import note_decision
-from steepest.labelling.project.picking import VALIDATION
-from steepest.labelling.project.predictions import predicted
-from steepest.labelling.project.resolve import refresh
+from steepest.labelling.project.records import predicted
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.store import Store
 

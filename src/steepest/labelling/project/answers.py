@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from steepest.errors import InputError
-from steepest.labelling.project.predictions import predicted
-from steepest.labelling.project.records import Kind
-from steepest.labelling.project.resolve import IMPORTED_BY, refresh
+from steepest.labelling.project.consensus import IMPORTED_BY, refresh
+from steepest.labelling.project.records import Kind, predicted
 from steepest.labelling.project.settings import Settings
 
 _MOST_LETTERS = 64

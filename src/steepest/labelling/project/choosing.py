@@ -12,22 +12,21 @@ from torch.utils.data import Dataset
 
 from steepest.core.seeds import random_subset
 from steepest.errors import InputError
-from steepest.labelling.project.cheap_features import SIDE, Features, describe
-from steepest.labelling.project.following import LEARNABLE
-from steepest.labelling.project.learning import Learnt, see_features
-from steepest.labelling.project.picking import (
+from steepest.labelling.project.batches import (
     VALIDATION,
     Candidate,
     interleave,
     list_candidates,
+    size_reserve,
     split_sizes,
 )
-from steepest.labelling.project.predictions import pack
-from steepest.labelling.project.reserve import size_reserve
+from steepest.labelling.project.cold_start import SIDE, Features, choose_spread, describe
+from steepest.labelling.project.copies import LEARNABLE
+from steepest.labelling.project.inputs import most_samples
+from steepest.labelling.project.learning import Learnt, see_features
+from steepest.labelling.project.records import pack
 from steepest.labelling.project.round import Round
 from steepest.labelling.project.settings import Settings
-from steepest.labelling.project.spread import choose_spread
-from steepest.labelling.project.squares import most_samples
 from steepest.selecting.choosing import choose_from
 from steepest.selecting.options import SelectionOptions, as_strategy
 from steepest.selecting.regime import describe_inversion

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from steepest.errors import InputError, UnknownNameError
-from steepest.labelling.separators import SEPARATORS
+from steepest.labelling.names import SEPARATORS
 
 _MOST_LETTERS = 100
 _FORBIDDEN = ("/", "\\", *SEPARATORS)

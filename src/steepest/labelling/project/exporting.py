@@ -15,14 +15,14 @@ from typing import Literal, NamedTuple
 
 from steepest.core.files import scratch_beside, write_atomically
 from steepest.errors import DataError, InputError
+from steepest.labelling.names import SEMICOLON
 from steepest.labelling.project.classes import ClassList
-from steepest.labelling.project.following import SPLIT_CONTENTS
-from steepest.labelling.project.label_files import choose_format
+from steepest.labelling.project.copies import SPLIT_CONTENTS
+from steepest.labelling.project.importing import choose_format
 from steepest.labelling.project.records import Labels
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.source import SampleFolder, Source
 from steepest.labelling.project.store import Store
-from steepest.labelling.separators import SEMICOLON
 
 COPIES = "copies.csv"
 """What the table of copies is called beside folders of classes."""

@@ -16,15 +16,15 @@ from steepest.core.journal import Entry
 from steepest.core.parsing import parse_json
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, JournalError, PoolError
-from steepest.labelling.project.about import (
+from steepest.labelling.project.consensus import refresh
+from steepest.labelling.project.copies import SPLIT_CONTENTS, mark_copies
+from steepest.labelling.project.metadata import (
     About,
     LabelForms,
     list_classes,
     load_about,
     save_about,
 )
-from steepest.labelling.project.following import SPLIT_CONTENTS, mark_copies
-from steepest.labelling.project.resolve import refresh
 from steepest.labelling.project.store import Store
 from steepest.pool import Event, Pool, State, Verb
 from steepest.pool.ledger import check_start

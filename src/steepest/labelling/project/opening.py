@@ -18,7 +18,9 @@ from steepest.core.parsing import parse_json
 from steepest.core.seeds import SampleId, keyed_uniform
 from steepest.core.tables import from_table
 from steepest.errors import InputError, JournalError, RunFolderError
-from steepest.labelling.project.about import (
+from steepest.labelling.project.classes import check_apart, check_class_name
+from steepest.labelling.project.ledger import Change, ProjectPool, StoredLedger
+from steepest.labelling.project.metadata import (
     About,
     LabelForms,
     keep_to_classes,
@@ -26,8 +28,6 @@ from steepest.labelling.project.about import (
     load_about,
     save_about,
 )
-from steepest.labelling.project.classes import check_apart, check_class_name
-from steepest.labelling.project.ledger import Change, ProjectPool, StoredLedger
 from steepest.labelling.project.settings import Settings, save_settings
 from steepest.labelling.project.store import FILE_NAME, Store
 from steepest.pool import Pool

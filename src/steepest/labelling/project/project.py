@@ -11,9 +11,11 @@ from steepest.core.files import write_atomically
 from steepest.core.lock import FileLock
 from steepest.errors import DataError, InputError
 from steepest.labelling.project.accepting import Accepting
+from steepest.labelling.project.changed_files import ask_again, keep_labels, mark_changed
 from steepest.labelling.project.classes import ClassList, add_class, rename_class
+from steepest.labelling.project.consensus import ask_more, change_overlap
 from steepest.labelling.project.contents import note_answered
-from steepest.labelling.project.decisions import Decision, list_decisions, note_decision
+from steepest.labelling.project.copies import mark_copies
 from steepest.labelling.project.exporting import (
     ExportReport,
     LabelRow,
@@ -21,20 +23,25 @@ from steepest.labelling.project.exporting import (
     export_labels,
     list_labels,
 )
-from steepest.labelling.project.following import mark_copies
-from steepest.labelling.project.history import CONDITIONS, find_image
-from steepest.labelling.project.importing import GivenBy, ImportReport, import_labels
-from steepest.labelling.project.label_files import choose_format, read_labels
-from steepest.labelling.project.listing import Scan
+from steepest.labelling.project.history import (
+    CONDITIONS,
+    Decision,
+    find_image,
+    list_decisions,
+    note_decision,
+)
+from steepest.labelling.project.importing import (
+    GivenBy,
+    ImportReport,
+    choose_format,
+    import_labels,
+    read_labels,
+)
 from steepest.labelling.project.opening import check_for_page, upgrade_folder
-from steepest.labelling.project.photos_note import PHOTOS_NAME, check_photos
 from steepest.labelling.project.pictures import Pictures
 from steepest.labelling.project.queue import Queue
-from steepest.labelling.project.readiness import why_no_model
 from steepest.labelling.project.records import Batch, Counts, Labels, Pick, Training
-from steepest.labelling.project.replaced import ask_again, keep_labels, mark_changed
-from steepest.labelling.project.rescan import look_quickly, quick_budget
-from steepest.labelling.project.resolve import ask_more, change_overlap
+from steepest.labelling.project.scanning import Scan, look_quickly, quick_budget
 from steepest.labelling.project.settings import (
     Settings,
     change,
@@ -46,8 +53,13 @@ from steepest.labelling.project.settings import (
 from steepest.labelling.project.source import is_table, open_source, usual_project_folder
 from steepest.labelling.project.store import FILE_NAME, Store
 from steepest.labelling.project.trainer import Trainer
-from steepest.labelling.project.trainings import latest_batch, list_picks, list_trainings
-from steepest.labelling.project.trust import refuse_code, refuse_links
+from steepest.labelling.project.trainings import (
+    latest_batch,
+    list_picks,
+    list_trainings,
+    why_no_model,
+)
+from steepest.labelling.project.trust import PHOTOS_NAME, check_photos, refuse_code, refuse_links
 
 
 class Project:

@@ -16,9 +16,10 @@ from steepest.labelling.project.answers import (
     hold_first,
     set_current,
 )
+from steepest.labelling.project.changed_files import note_labelled
 from steepest.labelling.project.classes import ClassList
+from steepest.labelling.project.consensus import refresh
 from steepest.labelling.project.contents import Budget, check_shown, read_if_new
-from steepest.labelling.project.failures import REST_SECONDS
 from steepest.labelling.project.history import (
     State,
     find_answer,
@@ -28,10 +29,8 @@ from steepest.labelling.project.history import (
     resolve_label,
     to_answer,
 )
-from steepest.labelling.project.predictions import unpack
-from steepest.labelling.project.records import Answer, Resolved, SampleState, Task
-from steepest.labelling.project.replaced import note_labelled
-from steepest.labelling.project.resolve import refresh
+from steepest.labelling.project.pictures import REST_SECONDS
+from steepest.labelling.project.records import Answer, Resolved, SampleState, Task, unpack
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.source import Source
 from steepest.labelling.project.store import Store

@@ -1,10 +1,13 @@
-"""Plain records read from the store, with class names."""
+"""Plain records that the store returns, with class names in them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from steepest.labelling.project.classes import ClassList
 
 Kind = Literal["label", "relabel", "skip", "undo"]
 Labels = tuple[str, ...]
@@ -247,3 +250,35 @@ class Training:
     fingerprint: str
     error: str | None
     batch: int | None
+
+
+_DIGITS = 5
+
+
+def pack(probabilities: Sequence[float]) -> str:
+    """Return probabilities [K] of all classes as a text."""
+    return json.dumps([round(float(p), _DIGITS) for p in probabilities])
+
+
+def unpack(text: str, classes: ClassList) -> tuple[Prediction, ...]:
+    """Return the classes that a model knew, most likely first."""
+    values = json.loads(text)
+    # Classes may have been added since, which that model had never heard of.
+    pairs = [Prediction(classes.names[k], value) for k, value in enumerate(values)]
+    return tuple(sorted(pairs, key=lambda pair: -pair.probability))
+
+
+def predicted(text: str, *, multi_label: bool) -> tuple[str | None, float | None]:
+    """Return the predicted label as the store keeps labels, and how likely it is.
+
+    Where an image may have several classes, these are all that are likelier there than not, and
+    the probability is that of the least certain decision.
+    """
+    values = json.loads(text)
+    if not values:
+        return None, None
+    if multi_label:
+        said = [k for k, value in enumerate(values) if value > 0.5]
+        return json.dumps(said), min(max(value, 1 - value) for value in values)
+    best = max(range(len(values)), key=values.__getitem__)
+    return json.dumps([best]), values[best]

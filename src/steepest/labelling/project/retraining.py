@@ -14,19 +14,16 @@ from torch import Tensor
 
 from steepest.core.seeds import keyed_uniform, random_subset
 from steepest.errors import InputError, RunFolderError
+from steepest.labelling.project.batches import VALIDATION, Candidate, write_batch
 from steepest.labelling.project.choosing import SPREAD, pick_by_model, pick_spread
 from steepest.labelling.project.classifier import describe, save_classifier
-from steepest.labelling.project.copies import find_copies
-from steepest.labelling.project.following import LEARNABLE
+from steepest.labelling.project.copies import LEARNABLE, find_copies
+from steepest.labelling.project.inputs import FeatureFinder, most_samples
 from steepest.labelling.project.learning import Learnt, can_learn, learn, to_targets
-from steepest.labelling.project.listing import check_there
-from steepest.labelling.project.picking import VALIDATION, Candidate, write_batch
-from steepest.labelling.project.predictions import pack, predicted
-from steepest.labelling.project.rescan import look_closely
+from steepest.labelling.project.records import pack, predicted
 from steepest.labelling.project.round import Round
-from steepest.labelling.project.sample_features import FeatureFinder
+from steepest.labelling.project.scanning import check_there, look_closely
 from steepest.labelling.project.source import Source
-from steepest.labelling.project.squares import most_samples
 from steepest.labelling.project.store import Store
 from steepest.labelling.project.trainings import claim
 from steepest.modules.fingerprint import fingerprint

@@ -1,20 +1,22 @@
-"""The inputs of one round of training and picking."""
+"""The state of one round of training and picking, and its progress."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from torch import Tensor
 
+from steepest.core.progress import Step
 from steepest.core.seeds import derive
+from steepest.errors import RunFolderError
 from steepest.labelling.project.classes import ClassList
-from steepest.labelling.project.sample_features import FeatureFinder, SampleFeatures
+from steepest.labelling.project.inputs import FeatureFinder, SampleFeatures, read_squares
 from steepest.labelling.project.settings import Settings, load_settings
 from steepest.labelling.project.source import Source
-from steepest.labelling.project.squares import read_squares
 from steepest.labelling.project.store import Store
-from steepest.labelling.project.store_progress import StoreProgress
 
 
 class Round:
@@ -78,3 +80,57 @@ def _folds_of(connection: sqlite3.Connection, token: str) -> int:
     """Return how many further models were asked for with this very training."""
     row = connection.execute("SELECT folds FROM trainings WHERE token = ?", (token,)).fetchone()
     return 0 if row is None else int(row["folds"])
+
+
+_SECONDS_BETWEEN = 0.5
+
+
+class StoreProgress:
+    """Writes stage and amount into the row of a training, at most twice a second.
+
+    Args:
+        store: The project's file.
+        token: Whose training it is.
+    """
+
+    def __init__(self, store: Store, token: str) -> None:
+        self._store = store
+        self._token = token
+
+    @contextmanager
+    def task(self, description: str, total: int) -> Iterator[Step]:
+        """Start a piece of work.
+
+        Raises:
+            RunFolderError: If another process has taken over.
+        """
+        step = _Row(self._store, self._token, description, total)
+        step.write()
+        yield step
+        step.write()
+
+
+class _Row:
+    def __init__(self, store: Store, token: str, stage: str, total: int) -> None:
+        self._store = store
+        self._token = token
+        self._stage = stage
+        self._total = total
+        self._done = 0
+        self._written = 0.0
+
+    def advance(self, amount: int = 1, note: str = "") -> None:  # noqa: ARG002
+        self._done += amount
+        if time.monotonic() - self._written >= _SECONDS_BETWEEN:
+            self.write()
+
+    def write(self) -> None:
+        self._written = time.monotonic()
+        with self._store.writing() as connection:
+            changed = connection.execute(
+                "UPDATE trainings SET stage = ?, done = ?, total = ? "
+                "WHERE token = ? AND status = 'running'",
+                (self._stage, self._done, self._total, self._token),
+            ).rowcount
+        if not changed:
+            raise RunFolderError("another process has taken over this training")

@@ -1,4 +1,4 @@
-"""Restrictions on a project, whose folder may have come with the images, from a stranger."""
+"""Checks on projects from elsewhere: links, code that they name, and the folder they belong to."""
 
 from __future__ import annotations
 
@@ -68,3 +68,26 @@ def refuse_code(folder: Path, stored: Settings, named: Collection[str]) -> None:
                 f"{folder} would have {code!r} run as its {name}, which is code: if it is yours, "
                 f"say so by --set {name}={code}, or in Python by settings that name it"
             )
+
+
+PHOTOS_NAME = "photos.txt"
+"""The file of the note."""
+
+
+def check_photos(note: Path, photos: Path) -> None:
+    """Refuse a project of another folder: the same names there would be other images.
+
+    Raises:
+        InputError: Saying whose project it is.
+    """
+    try:
+        known = note.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{note} cannot be read: remove it if the images are the same") from error
+    if known != str(photos.resolve()):
+        raise InputError(
+            f"{note.parent} is the project of {known}: choose another project folder, or remove "
+            f"{note.name} there if the images were moved"
+        )

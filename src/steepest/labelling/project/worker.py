@@ -23,9 +23,9 @@ import torch
 from steepest.core.devices import usable_cores
 from steepest.core.progress import SilentProgress
 from steepest.errors import SteepestError, first_line, in_one_line
-from steepest.labelling.project.all_predictions import predict_all
+from steepest.labelling.project.inputs import WANTED, FeatureFinder
+from steepest.labelling.project.predictions import predict_all
 from steepest.labelling.project.retraining import run_round
-from steepest.labelling.project.sample_features import WANTED, FeatureFinder
 from steepest.labelling.project.settings import Settings, load_settings
 from steepest.labelling.project.source import Source, open_source
 from steepest.labelling.project.store import FILE_NAME, Store

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from steepest.errors import InputError
 from steepest.labelling.project.accepting import LOWEST
-from steepest.labelling.project.all_predictions import (
+from steepest.labelling.project.predictions import (
     find_model,
     list_everything,
     predictions_text,

@@ -1,8 +1,10 @@
-"""The application: all pages, with errors in one line, behind the gate."""
+"""The application: all pages, pictures and static files, behind the gate."""
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, Response
 from starlette.exceptions import HTTPException
@@ -14,12 +16,46 @@ from steepest.labelling.web import (
     file_pages,
     labelling_pages,
     list_pages,
-    people_pages,
-    picture_pages,
     progress_pages,
 )
 from steepest.labelling.web.gate import Gate, browser_cookie
-from steepest.labelling.web.page_context import PageContext
+from steepest.labelling.web.page_context import STATIC, Here, PageContext
+
+router = APIRouter()
+
+_KEEP_PICTURE = "private, max-age=600"
+_KEEP_ASSET = "private, max-age=86400"
+
+
+@router.get("/picture")
+def picture(
+    request: Request,
+    context: Here,
+    sample: Annotated[str, Query(max_length=4096)],
+    side: Annotated[int, Query(ge=16, le=2048)] = 1024,
+) -> Response:
+    """Show a sample."""
+    try:
+        found = context.project.pictures.thumbnail(sample, side)
+    except InputError as error:
+        return PlainTextResponse(f"{error}\n", 404)
+    except DataError as error:
+        return PlainTextResponse(f"{error}\n", 422)
+    headers = {"etag": f'"{found.etag}"', "cache-control": _KEEP_PICTURE}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(found.data, media_type=found.media_type, headers=headers)
+
+
+@router.get("/static/{name}")
+async def static(context: Here, name: str) -> Response:
+    """Give out one of the files that pages are made with."""
+    if name not in STATIC:
+        return PlainTextResponse("no such file\n", 404)
+    return Response(
+        context.static[name], media_type=STATIC[name], headers={"cache-control": _KEEP_ASSET}
+    )
+
 
 _STATUS: dict[type[SteepestError], int] = {InputError: 400, DataError: 500, RunFolderError: 503}
 
@@ -53,12 +89,11 @@ def create_app(
         labelling_pages,
         progress_pages,
         list_pages,
-        picture_pages,
-        people_pages,
         accept_pages,  # before the exports of any kind
         file_pages,
     ):
         app.include_router(pages.router)
+    app.include_router(router)
     for kind in _STATUS:
         app.add_exception_handler(kind, _explain)
     app.add_exception_handler(RequestValidationError, _explain_form)

@@ -1,4 +1,4 @@
-"""Labels out of the project and into it, as files."""
+"""Files and settings: labels out of the project and into it, classes, names and hints."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ from steepest.core.files import SCRATCH_PREFIX
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.project import ImportReport
-from steepest.labelling.project.all_predictions import list_predictions
 from steepest.labelling.project.exporting import label_text, need_folder
-from steepest.labelling.project.label_files import SUFFIXES
+from steepest.labelling.project.importing import SUFFIXES
+from steepest.labelling.project.predictions import list_predictions
 from steepest.labelling.project.store import FILE_NAME
-from steepest.labelling.web.after_saving import show_after_saving
 from steepest.labelling.web.folder_zip import read_folders, stream_folders
-from steepest.labelling.web.page_context import Annotator, Here, PageContext
+from steepest.labelling.web.gate import YEAR_SECONDS
+from steepest.labelling.web.page_context import (
+    Annotator,
+    Browser,
+    Here,
+    PageContext,
+    Visitor,
+    keep_name,
+    show_after_saving,
+)
 
 router = APIRouter()
 
@@ -147,3 +155,47 @@ def _import(
 
 def _scratch(context: PageContext) -> Path:
     return Path(tempfile.mkdtemp(dir=context.project.folder, prefix=SCRATCH_PREFIX))
+
+
+@router.post("/name")
+def name(
+    context: Here, before: Visitor, browser: Browser, name: Annotated[str, Form(max_length=200)]
+) -> Response:
+    """Remember who labels in this browser; what was held under another name is given back."""
+    name = context.project.queue.find_annotator(name.strip())
+    if before is not None and before != name:
+        context.project.queue.release(before, browser)
+    answer = Response(status_code=204, headers={"HX-Redirect": "/"})
+    answer.set_cookie(
+        context.cookie, keep_name(name), max_age=YEAR_SECONDS, httponly=True, samesite="strict"
+    )
+    return answer
+
+
+@router.post("/classes")
+def add_class(
+    context: Here, who: Annotator, name: Annotated[str, Form(max_length=200)]
+) -> Response:
+    """Add a class."""
+    context.project.add_class(name.strip(), by=who)
+    return Response(status_code=204, headers={"HX-Redirect": "/files"})
+
+
+@router.post("/rename")
+def rename_class(
+    context: Here,
+    who: Annotator,
+    old: Annotated[str, Form(max_length=200)],
+    new: Annotated[str, Form(max_length=200)],
+) -> Response:
+    """Call a class otherwise."""
+    context.project.rename_class(old, new.strip(), by=who)
+    return Response(status_code=204, headers={"HX-Redirect": "/files"})
+
+
+@router.post("/hints")
+def hints(context: Here, who: Annotator, *, shown: Annotated[bool, Form()] = False) -> Response:
+    """Decide whether people see what the model thinks before they answer."""
+    del who
+    context.project.change_settings(hints=shown)
+    return Response(status_code=204, headers={"HX-Redirect": "/files"})

@@ -17,7 +17,7 @@ from steepest.errors import DataError, InputError, SkippedFilesWarning
 from steepest.labelling.project import Project
 from steepest.labelling.project.classes import ClassList
 from steepest.labelling.project.exporting import COPIES, copies_text
-from steepest.labelling.project.label_files import Given
+from steepest.labelling.project.importing import Given
 from steepest.labelling.project.source import is_sample_name
 
 LEFT_OUT = "left-out.csv"

@@ -11,12 +11,18 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from steepest.errors import DataError, InputError
 from steepest.labelling.project import Answer, Pick, Prediction, Task
-from steepest.labelling.project.picking import VALIDATION
-from steepest.labelling.web.after_saving import show_after_saving
+from steepest.labelling.project.batches import VALIDATION
+from steepest.labelling.web.filters import AGAIN
 from steepest.labelling.web.list_pages import Before
-from steepest.labelling.web.page_context import Annotator, Browser, Here, PageContext, Visitor
+from steepest.labelling.web.page_context import (
+    Annotator,
+    Browser,
+    Here,
+    PageContext,
+    Visitor,
+    show_after_saving,
+)
 from steepest.labelling.web.progress_pages import panel_values
-from steepest.labelling.web.words import AGAIN
 
 router = APIRouter()
 

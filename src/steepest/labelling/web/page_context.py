@@ -1,10 +1,10 @@
-"""The context of every page: the project, the templates, the figures and the current person."""
+"""The context of every page: the project, the templates, the figures, and who is asking."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Annotated
 from urllib.parse import quote, unquote, urlencode
 
 from fastapi import Depends, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -21,8 +21,8 @@ from steepest.labelling.project import Project
 from steepest.labelling.project.answers import check_annotator
 from steepest.labelling.project.source import SampleFolder
 from steepest.labelling.web.figures import Figures
+from steepest.labelling.web.filters import FILTERS
 from steepest.labelling.web.gate import read_mark
-from steepest.labelling.web.words import FILTERS
 
 HOME = Path(__file__).parent
 STATIC = {
@@ -226,3 +226,37 @@ Browser = Annotated[str, Depends(browser_of)]
 def keep_name(name: str) -> str:
     """Return a name as a cookie can hold it."""
     return quote(name, safe="")
+
+
+_CARD = Markup(
+    '<section class="card empty"{}><h2>{}, but {}</h2><p class="fault">{}</p>'
+    "<p>Nothing is lost.{}</p></section>"
+)
+_AGAIN = Markup(' hx-get="/task" hx-trigger="every 4s" hx-target="#task" tabindex="-1" data-task')
+_CELL = Markup('<div class="cell done" tabindex="0" role="group"><p>{}, but {}.</p></div>')
+
+
+def show_after_saving(
+    show: Callable[[], Response], saved: str, failing: str, *, view: str = "files"
+) -> Response:
+    """Return the page that follows, or say that what went before is kept.
+
+    An error would be told as "not saved", and people would answer again.
+
+    Args:
+        show: Makes the page.
+        saved: What is on disk.
+        failing: What cannot be done, after "but".
+        view: Where it is shown: ``one`` looks for the next image by itself.
+    """
+    try:
+        return show()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the answer is kept
+        reason = str(error) if isinstance(error, SteepestError) else type(error).__name__
+        text = _CELL.format(saved, failing)
+        if view != "grid":
+            looks, words = (
+                (_AGAIN, " This page looks again by itself.") if view == "one" else ("", "")
+            )
+            text = _CARD.format(looks, saved, failing, reason, words)
+        return HTMLResponse(text, headers={"HX-Trigger": '{"answered": true}'})

@@ -13,7 +13,7 @@ from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.exchange.label_format import FORMATS, LabelFormat, LabelSet
 from steepest.labelling.exchange.rows import Row, read_text, skip_reason
-from steepest.labelling.separators import BAR
+from steepest.labelling.names import BAR
 from steepest.selecting.selection import Selection
 
 _SEPARATORS = (",", ";", "\t")

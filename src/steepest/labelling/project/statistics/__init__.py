@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from steepest.labelling.project.statistics.curve import (
     CurvePoint,
+    Doubling,
     PredictionAgreement,
     agreement_with_predictions,
     binomial_interval,
+    last_doubling,
     learning_curve,
 )
-from steepest.labelling.project.statistics.doubling import Doubling, last_doubling
-from steepest.labelling.project.statistics.earned import earned_certainty, hint_certainty
 from steepest.labelling.project.statistics.forecast import Forecast, forecast, forecast_curve
 from steepest.labelling.project.statistics.people import (
     AnnotatorAgreement,
+    Pace,
     PairAgreement,
+    Speed,
     annotator_agreement,
+    class_balance,
+    speed,
 )
-from steepest.labelling.project.statistics.speed import Pace, Speed, class_balance, speed
-from steepest.labelling.project.statistics.suspicious import Suspicion, suspicious
+from steepest.labelling.project.statistics.suspicious import (
+    Suspicion,
+    earned_certainty,
+    hint_certainty,
+    suspicious,
+)
 
 __all__ = [
     "AnnotatorAgreement",

@@ -1,4 +1,4 @@
-"""Numbers and moments in words that people read at a glance."""
+"""Jinja filters: numbers, moments and decisions in words."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from steepest.core.wording import counted
-from steepest.labelling.project.decisions import Decision
-from steepest.labelling.project.picking import VALIDATION
+from steepest.labelling.project.batches import VALIDATION
+from steepest.labelling.project.history import Decision
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.web.figures import Work
 from steepest.strategies.base import STRATEGIES

@@ -1,19 +1,23 @@
-"""The images of a folder and its subfolders, into the store and not into memory."""
+"""The samples of a folder or table, into the store: new, missing, changed and duplicate ones."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from steepest.core.seeds import keyed_uniform
 from steepest.errors import DataError
-from steepest.labelling.project.resolve import reopen
+from steepest.labelling.project.changed_files import CHANGED, settle_suspected
+from steepest.labelling.project.consensus import reopen
+from steepest.labelling.project.contents import Budget, note_answered
+from steepest.labelling.project.copies import find_copies, mark_copies
 from steepest.labelling.project.settings import Settings
-from steepest.labelling.project.source import Found, SampleFolder, Source, Stamp
+from steepest.labelling.project.source import Found, SampleFolder, Source, Stamp, TextTable
 from steepest.labelling.project.store import Store
 
 _AT_ONCE = 2000
@@ -164,3 +168,85 @@ def _add(connection: sqlite3.Connection, rows: list[Found], turn: int, settings:
 
 def _count(connection: sqlite3.Connection, condition: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM images WHERE {condition}").fetchone()[0])  # noqa: S608
+
+
+_QUICK_FILES, _QUICK_BYTES = 200, 64 << 20
+"""How much is read while somebody waits for the page; the next training reads the rest."""
+_ALIKE_FILES, _ALIKE_BYTES = 2000, 1 << 30
+"""How much is read for copies in one training, where all files have the same size."""
+
+
+def quick_budget() -> Budget:
+    """Return how much may be read while somebody waits."""
+    return Budget(_QUICK_FILES, _QUICK_BYTES)
+
+
+def look_quickly(store: Store, source: Source, settings: Settings) -> Scan:
+    """Bring the store up to date with the folder in a moment.
+
+    Raises:
+        DataError: If the folder is away as a whole; then nothing is changed.
+    """
+    found = scan(store, source, settings)
+    settle_suspected(store, source, quick_budget())
+    with store.writing() as connection:
+        mark_copies(connection, settings)
+        changed = connection.execute(
+            "SELECT count(*) FROM images WHERE changed > 0 AND changed = ?", (CHANGED,)
+        ).fetchone()[0]
+    return replace(found, changed=int(changed))
+
+
+def look_closely(store: Store, source: Source, settings: Settings) -> None:
+    """Bring the store up to date with the folder, reading all that has to be read for it.
+
+    Raises:
+        DataError: If the folder is away as a whole; then nothing is changed.
+    """
+    scan(store, source, settings)
+    settle_suspected(store, source)
+    note_answered(store, source)
+    find_copies(store, source, settings, budget=Budget(_ALIKE_FILES, _ALIKE_BYTES))
+
+
+_MOST_SAID = 5
+
+
+def say_refused(names: Sequence[str]) -> str:
+    """Name some of what is left out: links that lead elsewhere, pipes, names that are no text."""
+    return _first_few([_plain(name) for name in names])
+
+
+def say_others(kinds: Kinds) -> str:
+    """Count other files by the endings of their names."""
+    return _first_few([f"{count} {_plain(kind) or 'without ending'}" for kind, count in kinds])
+
+
+def why_no_samples(source: Source, project: Path) -> str:
+    """Say what a folder without images holds instead; many are made of links.
+
+    Args:
+        source: Where samples were looked for.
+        project: The folder of the project, which does not count.
+    """
+    if source.kind == "text":
+        what = "in that table" if isinstance(source, TextTable) else "in .txt files in there"
+        return f"no text {what}"
+    refused, others = look_beside(source, project)
+    if refused:
+        return (
+            f"no images in there but links that lead elsewhere, or what cannot be opened "
+            f"({say_refused(refused)}): name the folder that links lead to, or copy the files"
+        )
+    if others:
+        return f"no images in there but other files ({say_others(others)}): convert them to .jpg"
+    return "no images in there"
+
+
+def _plain(name: str) -> str:
+    """Return a name as it may be printed: one may hold a line break, or steer the terminal."""
+    return name if name.isprintable() else repr(name)
+
+
+def _first_few(words: Sequence[str]) -> str:
+    return ", ".join(words[:_MOST_SAID]) + (", …" if len(words) > _MOST_SAID else "")

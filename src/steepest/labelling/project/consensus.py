@@ -1,4 +1,4 @@
-"""Resolves all answers about an image into its label, or the need for more answers."""
+"""The label that follows from all answers about an image, and whether it needs more."""
 
 from __future__ import annotations
 

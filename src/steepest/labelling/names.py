@@ -1,7 +1,8 @@
-"""Several classes in one cell: what stands between them, in every file that people fill in."""
+"""Names in cells of files: several classes in one, and accents in either spelling."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Container
 
 BAR, SEMICOLON = "|", ";"
@@ -32,3 +33,12 @@ def _cut(text: str, separators: tuple[str, ...], known: Container[str]) -> list[
         return [text] if text else []
     parts = text.split(separators[0])
     return [name for part in parts for name in _cut(part, separators[1:], known)]
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """Return a name as it stands, with each letter as one sign, and with accents apart.
+
+    Who copies files from one system to another, or through a spreadsheet, sees no difference.
+    """
+    composed, apart = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
+    return tuple(dict.fromkeys((name, composed, apart)))

@@ -6,11 +6,11 @@ import hashlib
 import sqlite3
 from collections.abc import Sequence
 
+from steepest.labelling.project.consensus import IMPORTED_BY, refresh
 from steepest.labelling.project.contents import Budget, Content, is_as_noted, read_content, size_of
-from steepest.labelling.project.following import let_others_follow, mark_copies
+from steepest.labelling.project.copies import let_others_follow, mark_copies
 from steepest.labelling.project.history import find_image
 from steepest.labelling.project.records import Answer
-from steepest.labelling.project.resolve import IMPORTED_BY, refresh
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.source import Source, Stamp
 from steepest.labelling.project.store import Store

@@ -1,16 +1,19 @@
-"""Features of a project's samples, from the cache that all commands share."""
+"""Inputs of models: cached features of samples, or squares of pixels."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steepest.core.devices import choose_device
+from steepest.core.devices import choose_device, usable_cores
 from steepest.core.lock import InUseError
 from steepest.core.progress import Progress, Step
 from steepest.data.image_decoding import read_picture as read_photo
@@ -19,8 +22,8 @@ from steepest.features.file_notes import Stamp
 from steepest.features.files import File, FileFeatures
 from steepest.features.passes import Pass, Read
 from steepest.features.store import FeatureStore
-from steepest.labelling.project.decoding import read_picture
-from steepest.labelling.project.failures import note_failure
+from steepest.labelling.project.decoding import read_picture, read_square
+from steepest.labelling.project.pictures import note_failure
 from steepest.labelling.project.settings import Settings
 from steepest.labelling.project.source import (
     VOLUME_SUFFIXES,
@@ -282,3 +285,66 @@ class FeatureFinder:
         with self._store.reading() as connection:
             samples = [row["id"] for row in connection.execute(WANTED)]
         self.find(settings).read(samples, progress)
+
+
+MOST_BYTES = 2 << 30
+"""Pixels that are held in memory at a time, at most."""
+
+_MOST_THREADS = 4
+
+
+def read_squares(
+    store: Store,
+    source: Source,
+    ids: Sequence[str],
+    side: int,
+    settings: Settings,
+    progress: Progress,
+) -> tuple[list[int], Tensor]:
+    """Read samples, and mark those that are damaged or gone.
+
+    Those that cannot be read at this moment are left out this time.
+
+    Args:
+        store: Where they are marked.
+        source: Where the samples are.
+        ids: The samples.
+        side: The square's side in pixels.
+        settings: What holds now.
+        progress: Told of every sample.
+
+    Returns:
+        The places in ``ids`` of those that could be read [R], and pixels uint8 [R, 3, S, S].
+
+    Raises:
+        DataError: If the folder is away, or not one can be read at this moment.
+    """
+
+    def read(sample: str) -> npt.NDArray[np.uint8] | DataError:
+        try:
+            return read_square(folder.locate(sample), side)
+        except DataError as error:
+            return error
+
+    folder = SampleFolder(source.path)
+    pixels = torch.empty(len(ids), 3, side, side, dtype=torch.uint8)
+    places: list[int] = []
+    refused: AccessError | None = None
+    threads = min(_MOST_THREADS, usable_cores())
+    with progress.task("reading", len(ids)) as step, ThreadPoolExecutor(threads) as pool:
+        for place, square in enumerate(pool.map(read, ids)):
+            if isinstance(square, DataError):
+                note_failure(store, source, ids[place], square, settings)
+                refused = square if isinstance(square, AccessError) else refused
+            else:
+                pixels[len(places)] = torch.from_numpy(square)
+                places.append(place)
+            step.advance()
+    if refused is not None and not places:
+        raise refused
+    return places, pixels[: len(places)]
+
+
+def most_samples(side: int) -> int:
+    """Return how many squares of that side fit into memory."""
+    return max(1, MOST_BYTES // (3 * side * side))
