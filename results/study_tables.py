@@ -7,7 +7,7 @@ Student's t; p-values are corrected by Holm within a column.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from steepest.experiment.study_plan import read_plan
 from steepest.paper.publication import Series, published
 
 _POOL = 50_000
+_FEW = "cifar10-few-labels"
 _NONE = "–"
 
 
@@ -71,7 +72,40 @@ def starts() -> str:
     return table((*header, "AUBC"), rows)
 
 
-def _areas(comparison: Comparison, others: tuple[str, str]) -> str:
+def few_accuracies() -> str:
+    """Test accuracy with few labels at every budget, means over seeds."""
+    comparison = _few()
+    rows = [
+        (_shown(name), len(curves), *(f"{value:.2f}" for value in curves.mean(0)))
+        for name in comparison.compared
+        for curves in [100 * comparison.curves(name, comparison.complete_seeds(name))]
+    ]
+    return table(("% with labels", "n", *(f"{b:,}" for b in _budgets(comparison))), rows)
+
+
+def few_areas() -> str:
+    """Area under the curve with few labels, and differences from other strategies."""
+    return _areas(_few(), ("random", "margin", "steepest"))
+
+
+def few_recipes() -> str:
+    """What each recipe gave random selection, which decided for one of them."""
+    rows = []
+    for archive in sorted((RESULTS / _FEW).glob("recipe-*.tar.xz")):
+        name = archive.name.removesuffix(".tar.xz")
+        comparison = read(f"{_FEW}/{name}")
+        curves = 100 * comparison.curves("random", comparison.complete_seeds("random"))
+        batch, rate = name.split("-")[1:]
+        rows.append((batch, rate, len(curves), *_cells(curves)))
+    budgets = (f"{budget:,}" for budget in _budgets(comparison))
+    return table(("batch size", "learning rate", "n", *budgets), rows)
+
+
+def _few() -> Comparison:
+    return read(f"{_FEW}/few")
+
+
+def _areas(comparison: Comparison, others: Sequence[str]) -> str:
     names = comparison.compared
     columns = [
         told_together([difference(comparison, name, other) for name in names]) for other in others
@@ -212,6 +246,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "study starts": starts,
     "study choices": choices,
     "study gaps": gaps,
+    "study few accuracy": few_accuracies,
+    "study few areas": few_areas,
+    "study few recipes": few_recipes,
     "study times": times,
     "study agreement": agreement,
 }

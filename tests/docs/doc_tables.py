@@ -25,6 +25,7 @@ from findings_tables import TABLES as FINDINGS
 from label_tables import TABLES as LABEL
 from markdown_table import table
 from paper_tables import accuracy, paper
+from readme_tables import write_readme
 from study_tables import TABLES as STUDY
 from torch import nn
 from torch.nn import functional as F
@@ -301,6 +302,7 @@ def main() -> None:
     for page in WITH_TABLES:
         text = page.read_text(encoding="utf-8")
         page.write_text(with_tables(text), encoding="utf-8")
+    write_readme()
 
 
 if __name__ == "__main__":
