@@ -27,6 +27,7 @@ NOT_YET = "not measured yet\n"
 _NOT_NORMS = {UNIT, OURS, "forward", *COMPILED}
 _PACKAGES = (
     "steepest",
+    "engine",
     "torch",
     "cuda",
     "python",
@@ -49,8 +50,9 @@ def performance(folder: Path = RESULTS) -> str:
         [f"`{name}`", *(_headline(column.get(name)) for column in columns.values())]
         for name in measured
     ]
-    places = dict.fromkeys(_place(result, ("torch",)) for result in results.values())
-    return f"{table(('model', *columns), rows)}\nMeasured on: {'; '.join(places)}.\n"
+    places = dict.fromkeys(_place(result, ("engine", "torch")) for result in results.values())
+    versions = "[engine versions](docs/benchmarks.md#engine-versions)"
+    return f"{table(('model', *columns), rows)}\nMeasured on: {'; '.join(places)} ({versions}).\n"
 
 
 def benchmarks(folder: Path = RESULTS) -> str:
@@ -219,7 +221,8 @@ def _place(result: Stored, packages: tuple[str, ...] = _PACKAGES) -> str:
     environment = result.environment
     on_cpu = result.device == "cpu"
     name = (environment.get("processor") or "CPU") if on_cpu else environment["device"]
-    versions = [f"{p} {environment[p]}" for p in packages if environment.get(p)]
+    known = {"engine": 1, **environment}  # the first engine had no number
+    versions = [f"{p} {known[p]}" for p in packages if known.get(p)]
     return ", ".join([name, *versions])
 
 

@@ -11,13 +11,20 @@ import torch
 
 from steepest.experiment.environment import describe_environment
 
+ENGINE = 3
+"""Version of the gradient-norm engine, raised with each change of its speed.
+
+``docs/benchmarks.md`` lists the versions; records without one are of engine 1.
+"""
+
 _PEERS = ("opacus", "backpack-for-pytorch", "scikit-activeml", "scikit-learn")
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
-    """Return what any record holds, and the processor and the versions of the peers."""
+    """Return the environment, the engine, the processor and the versions of the peers."""
     return {
         **describe_environment(device),
+        "engine": ENGINE,
         "processor": _processor(),
         "cores": os.cpu_count(),
         "cuda": torch.version.cuda,
