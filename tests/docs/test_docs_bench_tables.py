@@ -65,7 +65,7 @@ def test_the_headline_is_ours_beside_the_quickest_other_way(tmp_path):
     text = performance(tmp_path)
     assert rows(text)[0] == ["model", "CPU, 1 thread, fp32"]
     assert rows(text)[2] == ["`small-cnn`", "**0.90**, 0.50 (loop alone 2.00)"]
-    assert "Measured on: A CPU, torch 2.13.0." in text
+    assert "Measured on: A CPU, engine 1, torch 2.13.0 (" in text
     slower = replace(LOOP, contender="vmap", time_ratio=3.0)
     both = replace(LOAD, measurements=(*LOAD.measurements, slower))
     replace(RESULT, workloads=(both,)).save(tmp_path / "gradnorm-cpu.json")
@@ -87,12 +87,12 @@ def test_files_of_equal_conditions_share_a_column_unless_they_overlap(tmp_path):
 
 def test_a_gpu_is_named_with_its_layout(tmp_path):
     load = replace(LOAD, layout="channels last")
-    where = {**ENVIRONMENT, "device": "NVIDIA H200"}
+    where = {**ENVIRONMENT, "device": "NVIDIA H200", "engine": 4}
     gpu = replace(RESULT, device="cuda", environment=where, precision="tf32", workloads=(load,))
     gpu.save(tmp_path / "gradnorm-h200.json")
     text = performance(tmp_path)
     assert rows(text)[0][1] == "NVIDIA H200, tf32, channels last"
-    assert "Measured on: NVIDIA H200, torch 2.13.0." in text
+    assert "Measured on: NVIDIA H200, engine 4, torch 2.13.0 (" in text
 
 
 def test_a_file_is_shown_with_its_conditions_and_every_contender(tmp_path):
@@ -100,7 +100,7 @@ def test_a_file_is_shown_with_its_conditions_and_every_contender(tmp_path):
     text = benchmarks(tmp_path)
     for part in (
         "### CPU, 1 thread, fp32: small-cnn\n",
-        "A CPU, torch 2.13.0; 1 thread; fp32 on all sides; best of 2 rounds by core time; seed 7.",
+        "A CPU, engine 1, torch 2.13.0; 1 thread; fp32 on all sides; best of 2 rounds by core time; seed 7.",
         "`steepest bench gradnorm`",
         "**small-cnn**: 0.02 M parameters, n = 4 samples of 3 × 16 × 16, contiguous",
     ):
@@ -200,4 +200,4 @@ def test_a_cycle_says_what_a_variant_changes_and_why_a_number_is_missing(tmp_pat
     assert rows(text)[2] == ["`random`", "2.0", "yes", "–", "0.10", "5", "0.9000", "–"]
     assert rows(text)[3][3:] == ["7.25", "0.20", "6", "0.9000", "epochs = 10"]
     assert rows(text)[4][-1] == "refused: k is above limit"
-    assert "A CPU, torch 2.13.0" in text
+    assert "A CPU, engine 1, torch 2.13.0" in text
