@@ -11,8 +11,10 @@ from markdown_table import table
 
 from steepest.bench.contenders.base import COMPILED, OURS, UNIT
 from steepest.bench.cycle import CycleMeasurement, CycleResult, cycle_table
+from steepest.bench.features import FeaturesResult
 from steepest.bench.gradnorm_result import GradnormResult, Growth, Measurement, WorkloadResult
 from steepest.bench.precision import PrecisionResult, precision_table
+from steepest.bench.scale import ScaleResult
 from steepest.bench.storage import NONE, Stored, Table, say_status, show_number
 from steepest.bench.strategies import StrategiesResult, StrategyMeasurement, strategies_table
 from steepest.bench.training import TrainingResult, training_table
@@ -107,6 +109,31 @@ def cycle(folder: Path = RESULTS) -> str:
     """What every strategy added to one cycle, file by file."""
     found = _read(folder, "cycle", CycleResult)
     return _join(_shown(f"{r.config['data']['name']}, {_where(r)}", [r], _cycle(r)) for r in found)
+
+
+def scale(folder: Path = RESULTS) -> str:
+    """What Ray costs beside one process."""
+    return _join(_plain(r, r.table()) for r in _read(folder, "scale", ScaleResult))
+
+
+def ten_million(folder: Path = RESULTS) -> str:
+    """What choosing from the features of ten million samples takes in one process."""
+    shown = []
+    for result in _read(folder, "ten-million", StrategiesResult):
+        ours = [m for m in result.measurements if m.kind == "ours" and m.status == "measured"]
+        made = strategies_table(replace(result, measurements=tuple(ours)))
+        shown.append(_plain(result, made))
+    return _join(shown)
+
+
+def features(folder: Path = RESULTS) -> str:
+    """Images a second of the feature cache."""
+    return _join(_plain(r, r.table()) for r in _read(folder, "features", FeaturesResult))
+
+
+def _plain(result: Stored, made: Table) -> str:
+    rows = table(made.header, made.rows)
+    return f"{rows}\n{made.conditions}. {_place(result)}.\n`{result.command}`\n"
 
 
 def _read(folder: Path, kind: str, form: type[R]) -> list[R]:

@@ -20,7 +20,18 @@ from doc_pages import PAGES, ROOT
 
 sys.path.append(str(ROOT / "results"))
 
-from bench_tables import benchmarks, choosing, cycle, library, performance, precision, training
+from bench_tables import (
+    benchmarks,
+    choosing,
+    cycle,
+    features,
+    library,
+    performance,
+    precision,
+    scale,
+    ten_million,
+    training,
+)
 from findings_tables import TABLES as FINDINGS
 from label_tables import TABLES as LABEL
 from markdown_table import table
@@ -196,6 +207,9 @@ TABLES: Mapping[str, Callable[[], str]] = types.MappingProxyType(
         "precision": precision,
         "training": training,
         "choosing": choosing,
+        "ray": scale,
+        "ten million": ten_million,
+        "feature cache": features,
         "cycle": cycle,
         "paper": paper,
         "paper accuracy": accuracy,

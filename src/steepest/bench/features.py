@@ -69,7 +69,11 @@ class FeaturesResult(Stored):
     timings: tuple[FeatureTiming, ...]
 
     def text(self) -> str:
-        """Return the result as a table."""
+        """Return the result as a plain table."""
+        return self.table().text()
+
+    def table(self) -> Table:
+        """Return a row for each timing."""
         return Table(
             f"{self.backbone}, {self.images:,} images, batches of {self.batch_size}, "
             f"{self.cores} cores; {name_place(self, self.environment['threads'])}; smallest cosine "
@@ -78,7 +82,7 @@ class FeaturesResult(Stored):
             [_row(timing, self.images) for timing in self.timings],
             [""] * len(self.timings),
             [timing.way for timing in self.timings],
-        ).text()
+        )
 
 
 def _row(timing: FeatureTiming, images: int) -> list[str]:

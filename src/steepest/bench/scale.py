@@ -68,7 +68,11 @@ class ScaleResult(Stored):
     timings: tuple[ScaleTiming, ...]
 
     def text(self) -> str:
-        """Return the result as a table."""
+        """Return the result as a plain table."""
+        return self.table().text()
+
+    def table(self) -> Table:
+        """Return a row for each timing."""
         measured = [timing for timing in self.timings if timing.seconds]
         return Table(
             f"{self.rows:,} rows of {self.features} numbers, k = {self.k:,}, {self.workers} "
@@ -82,7 +86,7 @@ class ScaleResult(Stored):
                 if t.seconds
             ],
             [f"{t.strategy}, {t.way}" for t in measured],
-        ).text()
+        )
 
     def _row(self, timing: ScaleTiming) -> list[str]:
         return [
