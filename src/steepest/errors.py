@@ -147,7 +147,7 @@ class EmptyClassWarning(SteepestWarning):
 
 
 class DroppedEntryWarning(SteepestWarning):
-    """A half-written last entry of a journal was set aside, or a run's empty pool made anew."""
+    """A half-written last entry of a journal was set aside, or a run's empty pool made again."""
 
 
 class ChangedCodeWarning(SteepestWarning):

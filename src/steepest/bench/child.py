@@ -1,4 +1,4 @@
-"""Scoring in a process of its own, whose end by a signal ends nothing else.
+"""Scoring in a separate process, whose end by a signal ends nothing else.
 
 Some processors report instructions for bf16 that they do not carry out, and torch dies of it.
 """

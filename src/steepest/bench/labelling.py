@@ -385,7 +385,7 @@ def _sit(
     seed: int,
     labels: int,
 ) -> Sitting:
-    """Answer on a page of its own process."""
+    """Answer on a page in a separate process."""
     from steepest.labelling.project.inputs import FOLDER
 
     folder = place / f"{strategy}-{seed}"
@@ -430,7 +430,7 @@ def _keep_features(place: Path, folder: Path) -> None:
 
 
 class _Page:
-    """A labelling page in a process of its own, and a browser without a screen."""
+    """A labelling page in a separate process, and a browser without a screen."""
 
     def __init__(self, photos: Path, options: Iterable[str]) -> None:
         command = [sys.executable, "-P", "-m", "steepest", "label", str(photos), "--no-browser"]

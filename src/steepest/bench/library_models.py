@@ -36,7 +36,7 @@ class Reader(nn.Module):
 
     Args:
         classes: The number of classes.
-        packed: Whether texts have lengths of their own.
+        packed: Whether texts have their own lengths.
     """
 
     def __init__(self, classes: int, *, packed: bool) -> None:

@@ -1,4 +1,4 @@
-"""One strategy on one pool, in a process of its own: its memory is nobody else's."""
+"""One strategy on one pool, in a separate process: its memory is nobody else's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several trainings side by side, each in a process of its own.
+"""Several trainings side by side, each in a separate process.
 
 They begin to measure together, once all of them are ready.
 """

@@ -20,7 +20,7 @@ def show_outcome(
     Args:
         folder: The comparison's.
         report: Whether to write the page.
-        baseline: The strategy others are held against; random if not given.
+        baseline: The strategy others are compared with; random if not given.
         metric: What is compared; the task's headline if not given.
 
     Raises:

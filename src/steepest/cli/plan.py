@@ -39,7 +39,7 @@ def show_groups(
     Args:
         comparisons: What to show.
         report: Whether to write the pages.
-        baseline: The strategy others are held against where it has a complete run, and random
+        baseline: The strategy others are compared with where it has a complete run, and random
             elsewhere; the tables say which.
         metric: What is compared; the headline of each one's task if not given.
     """

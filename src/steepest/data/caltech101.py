@@ -86,7 +86,7 @@ def caltech101(
     Args:
         root: The folder of data sets.
         source: ``"official"`` for the folder ``101_ObjectCategories``, ``"shards"`` for the
-            compact copy of 64x64 pixels, which has a split of its own.
+            compact copy of 64x64 pixels, which has its own split.
         size: The images' side in pixels; 0 for the usual one, 224 for the official files.
         seed: Decides the split of the official files.
 

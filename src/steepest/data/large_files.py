@@ -314,7 +314,7 @@ def _read(place: str) -> bytes:
     system, path = _file_system(place)
     try:
         found: bytes = system.cat_file(path)
-    except Exception as error:  # each file system has errors of its own
+    except Exception as error:  # each file system has its own errors
         raise DataError(f"{place} cannot be read ({in_one_line(error)})") from error
     return found
 

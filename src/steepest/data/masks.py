@@ -1,4 +1,4 @@
-"""Images of your own and their label maps, each in a folder of its own."""
+"""Images of your own and their label maps, each in its own folder."""
 
 from __future__ import annotations
 

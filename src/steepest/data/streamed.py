@@ -116,7 +116,7 @@ class Streamed:
         return torch.stack([self.read(int(row), None) for row in chosen])
 
     def take(self, rows: Rows) -> Streamed:
-        """Return these samples as a column of their own."""
+        """Return these samples as a separate column."""
         part = Streamed(self._reader, 0, self._shape, self.dtype, workers=self.workers)
         part._rows = self._rows[torch.as_tensor(rows, dtype=torch.long)]
         return part

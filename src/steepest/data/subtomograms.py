@@ -1,6 +1,6 @@
 """Simulated subtomograms of fifty complexes, 32³ voxels each: noiseless or very noisy.
 
-The paper's two sets of these names are not published, nor are their classes. These are made anew:
+The paper's two sets of these names are not published, nor are their classes. These are new:
 compare strategies on them with each other, not with the paper's numbers.
 """
 

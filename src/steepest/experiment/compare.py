@@ -1,6 +1,6 @@
 """A fair comparison: the same initial set and weights for every strategy of a seed.
 
-Every run is an experiment of its own in ``runs/LABEL/seed-N``; a run that is complete is left
+Every run is its own experiment in ``runs/LABEL/seed-N``; a run that is complete is left
 alone, one that is not goes on where it stopped.
 """
 

@@ -47,7 +47,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
 def code_of(config: Config, *, strategy: bool = True) -> dict[str, str]:
     """Return a mark of each module of the user's own that a configuration names.
 
-    What such a module imports from its own folder or package has a mark of its own. A module that
+    What such a module imports from its own folder or package has its own mark. A module that
     is not imported yet, or is in no file, has none.
 
     Args:

@@ -2,7 +2,7 @@
 
 A cycle's weights are written before its record, and its record before its labels enter the pool.
 The record is what counts: whatever comes after it is done again from it, whatever came before it
-is made anew.
+is made again.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class RunFolder:
         Args:
             ids: The samples [N].
             known: Whether all labels can be had again without asking anybody. Then a file without
-                one whole line is begun anew, and the records say what was chosen.
+                one whole line is started again, and the records say what was chosen.
         """
         path = self.path / "pool.jsonl"
         if path.exists() and not read_journal(path)[0] and (known or not self.records):

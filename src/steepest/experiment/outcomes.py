@@ -167,11 +167,11 @@ class Comparison:
 
     @property
     def baseline(self) -> str | None:
-        """The strategy others are held against: random, else the first; None without others."""
+        """The strategy others are compared with: random, else the first; None without others."""
         return self.choose_baseline()
 
     def choose_baseline(self, name: str | None = None) -> str | None:
-        """Return the strategy others are held against.
+        """Return the strategy others are compared with.
 
         Args:
             name: The one that is wanted; random if not given, or the first without random.

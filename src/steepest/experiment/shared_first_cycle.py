@@ -42,7 +42,7 @@ class SharedCycle:
     """
 
     def __init__(self, path: Path, key: str) -> None:
-        # Strategies that ask for other models, such as dropout, share a training of their own.
+        # Strategies that ask for other models, such as dropout, share their own training.
         self.path = path.with_stem(f"{path.stem}-{key[:8]}")
         self._key = key
 

@@ -46,7 +46,7 @@ class PairedTest:
 def paired_tests(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedTest:
     """Test whether paired values differ.
 
-    With ``d = a - b``, ``t = mean(d) / (sd(d) / sqrt(S))`` is held against Student's t with
+    With ``d = a - b``, ``t = mean(d) / (sd(d) / sqrt(S))`` is compared with Student's t with
     ``S - 1`` degrees of freedom, and the interval is ``mean(d) ± t(0.975, S - 1) * sd(d) /
     sqrt(S)``. One pair gives no p-value. If all differences are zero, both p-values are 1. If
     they are all the *same* other number, ``t`` would be infinite and p zero, which a handful of

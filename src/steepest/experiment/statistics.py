@@ -190,7 +190,7 @@ class Summary:
         seeds: Those seeds that count for every strategy.
         runs_complete: How many runs have come to their end.
         runs_expected: How many were asked for.
-        baseline: The strategy others are held against, None without a comparison.
+        baseline: The strategy others are compared with, None without a comparison.
         confidence: Level of the bands and intervals.
         strategies: One entry per strategy with a seed that counts; a strategy that has no
             complete seed in common with the baseline is left out.
@@ -235,7 +235,7 @@ def summarise(comparison: Comparison, baseline: str | None = None) -> Summary:
 
     Args:
         comparison: The records.
-        baseline: The strategy others are held against; random if not given, or the first without
+        baseline: The strategy others are compared with; random if not given, or the first without
             random.
 
     Raises:

@@ -31,7 +31,7 @@ _NUMBER_BYTES = 4
 
 
 class FeatureStore:
-    """Rows of one backbone, in a folder of their own below a common one.
+    """Rows of one backbone, in their own folder below a common one.
 
     Args:
         folder: Holds the stores of all backbones.

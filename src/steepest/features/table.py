@@ -23,7 +23,7 @@ class FeatureTable:
         backbone: The name of the net that computed them.
         identity: Hex digits of the net, its weights and its preprocessing.
         skipped: (id, reason) of each sample that is left out.
-        computed: How many rows were computed anew; the others were kept from before.
+        computed: How many rows were computed again; the others were kept from before.
     """
 
     ids: tuple[SampleId, ...]

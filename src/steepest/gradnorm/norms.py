@@ -269,7 +269,7 @@ def gradient_norms(
 ) -> Tensor:
     """Return the norm of each sample's gradient over all trainable parameters.
 
-    The result is exact for any module in eval mode. The model is left as found. For many batches
+    The result is exact for any module in eval mode. The model is left unchanged. For many batches
     of one model, ``steepest.gradnorm.GradientNorms`` keeps what it has found out.
 
     Args:

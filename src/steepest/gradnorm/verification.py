@@ -33,7 +33,7 @@ def verify(
         inputs: N samples.
         loss: Which loss.
         targets: Labels [N, ...] where the loss takes some.
-        found: The norms per tensor [N, P] to be held against the reference.
+        found: The norms per tensor [N, P] to compare with the reference.
         samples: How many to look at.
 
     Raises:

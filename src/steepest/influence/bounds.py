@@ -88,7 +88,7 @@ def bound_terms(
     """Return the terms of the paper's chain of bounds for every sample of a pool.
 
     Args:
-        model: The model that s belongs to; left as found.
+        model: The model that s belongs to; left unchanged.
         task: Whose losses are meant.
         pool: N samples; with targets for ``loss="true-label"``.
         direction: s; gradients are measured over the parameters that it has entries for.

@@ -151,7 +151,7 @@ def gauss_newton(
     For cross-entropy it is the Fisher information of the model's predictions.
 
     Args:
-        model: Any module that returns logits, or carries them in its output; left as found.
+        model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose training loss is meant.
         examples: What the model was trained on, or a fixed part of it.
         weight_decay: What the optimiser's weight decay was.
@@ -210,7 +210,7 @@ def hessian(
     eigenvalue is below 0; ``gauss_newton`` is the safe choice.
 
     Args:
-        model: Any module that returns logits, or carries them in its output; left as found.
+        model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose loss is meant.
         examples: What the model was trained on, or a fixed part of it.
         weight_decay: What the optimiser's weight decay was.

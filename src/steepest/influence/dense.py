@@ -45,7 +45,7 @@ def solve_dense(
     damping: float = 0.0,
     progress: bool | Progress = True,
 ) -> Solution:
-    """Return s with (C + λI) s = v exactly, by way of the whole matrix.
+    """Return s with (C + λI) s = v exactly, with the whole matrix.
 
     Args:
         curvature: C, weight decay included, of at most 3000 parameters.

@@ -77,7 +77,7 @@ def influence_on_test(
     if x were left out of the training set.
 
     Args:
-        model: Any module that returns logits, or carries them in its output; left as found.
+        model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose losses are meant.
         pool: N samples; with targets for ``loss="true-label"``.
         direction: s; parameters without an entry do not count.
@@ -158,7 +158,7 @@ def influences_on_test(
     along one forward pass; where a model does not allow that, they take one pass each.
 
     Args:
-        model: Any module that returns logits, or carries them in its output; left as found.
+        model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose losses are meant.
         pool: N samples; with targets for ``loss="true-label"``.
         directions: D vectors with the same entries, or solutions that hold them.

@@ -196,7 +196,7 @@ def fit_ekfac(
     are listed in ``excluded``.
 
     Args:
-        model: Any module that returns logits, or carries them in its output; left as found.
+        model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose training loss is meant.
         examples: What the model was trained on, or a fixed part of it.
         weight_decay: What the optimiser's weight decay was.

@@ -1,4 +1,4 @@
-"""Running a model as a function of its parameters, in full precision, and left as found."""
+"""Runs a model as a function of its parameters, in full precision, and leaves it unchanged."""
 
 from __future__ import annotations
 

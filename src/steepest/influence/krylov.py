@@ -80,7 +80,7 @@ class KrylovSpace:
             return math.inf
 
     def solve(self, damping: float) -> Solution:
-        """Return s with (C + λI) s = v, and its residual, measured anew by one more product.
+        """Return s with (C + λI) s = v, and its residual, measured again by one more product.
 
         Raises:
             InputError: If the damping is no number of at least 0, or there is no inverse.

@@ -74,7 +74,7 @@ def solve_last_layer(
     One forward pass and a Cholesky factorisation: it is quick, and a check on other solvers.
 
     Args:
-        model: Any module whose logits [N, C] come straight from a linear layer; left as found.
+        model: Any module whose logits [N, C] come straight from a linear layer; left unchanged.
         task: Whose training loss is meant.
         examples: What the model was trained on, or a fixed part of it.
         wanted: v, with entries for the last layer at least.

@@ -85,7 +85,7 @@ class Block:
 def find_blocks(model: nn.Module, parameters: Vector) -> list[Block]:
     """Return the layers that the factors can describe, of those whose weight takes part.
 
-    Subclasses with a forward of their own, and weights that several layers share, are none.
+    Subclasses with their own forward, and weights that several layers share, are none.
     """
     uses: Counter[Tensor] = Counter(
         p
@@ -127,7 +127,7 @@ class Record:
         found = torch.autograd.grad(loss, outputs, allow_unused=True, materialize_grads=True)
         cut: list[tuple[Block, Tensor, Tensor]] = []
         for (block, x, version, output), slope in zip(self.uses, found, strict=True):
-            if x._version != version:  # noqa: SLF001 - nothing else tells of changes
+            if x._version != version:  # noqa: SLF001 - nothing else reveals changes
                 raise ModelError(
                     f"what the layer of {block.weight!r} reads is changed in place behind it: set "
                     "inplace=False there"

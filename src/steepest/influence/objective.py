@@ -75,7 +75,7 @@ def _named(task: Losses, loss: str, logits: Tensor, targets: Tensor | None) -> T
 class Objective:
     """J(θ) = 1/n Σ_i L(x_i; θ) + ½ · weight_decay · ‖θ‖² over fixed examples.
 
-    The model is in eval mode for it and is left as found; nothing is augmented.
+    The model is in eval mode for it and is left unchanged; nothing is augmented.
 
     Args:
         model: Any module that returns logits, or carries them in its output.
@@ -177,7 +177,7 @@ def summed_gradient(
     """Return v = Σ_j ∇L(x_j), the gradient of the summed loss of test examples.
 
     Args:
-        model: Any module that returns logits, or carries them in its output; left as found.
+        model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose loss is meant.
         examples: The test examples x_j.
         loss: Which loss of a sample.

@@ -34,7 +34,7 @@ from steepest.strategies import Strategy, Support
 from steepest.tasks.base import Task
 
 _MOST_TRIES = 10
-"""How often samples are chosen anew, if others label those that were chosen."""
+"""How often samples are chosen again, if others label those that were chosen."""
 
 
 class ActiveLoop:

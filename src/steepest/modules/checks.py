@@ -38,7 +38,7 @@ def check_mode(layers: Mapping[str, nn.Module]) -> None:
 
 
 def _say_eval(layers: Mapping[str, nn.Module], module: nn.Module) -> str:
-    if "eval" in vars(module):  # An exported program has a method of its own, which refuses.
+    if "eval" in vars(module):  # An exported program has its own method, which refuses.
         return "give the module that it was made from"
     if (root := layers.get("")) is not None and not root.training:
         return (

@@ -46,7 +46,7 @@ def dropout_draws(model: nn.Module, inputs: Inputs, count: int, seed: int) -> It
     runs once and the rest is repeated; otherwise the whole model is run for each draw.
 
     Args:
-        model: In eval mode; left as found.
+        model: In eval mode; left unchanged.
         inputs: N samples.
         count: The number of networks T. More draws continue those of fewer.
         seed: Decides the masks, with the layers' names.
@@ -299,7 +299,7 @@ class Watch:
             self._give_up()
         elif self._last is None:
             kept = x.clone() if _in_place(module) else x
-            self._start = (kept, kept._version)  # noqa: SLF001 - nothing else tells of changes
+            self._start = (kept, kept._version)  # noqa: SLF001 - nothing else reveals changes
             self._links.append((module, None))
         else:
             self._follow(module, x)

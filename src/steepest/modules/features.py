@@ -106,7 +106,7 @@ class _Watch:
             # Such tensors do not count their changes, so only a copy is safe.
             tensor = tensor.clone()
         elif tensor is not None:
-            version = tensor._version  # noqa: SLF001 - nothing else tells of changes
+            version = tensor._version  # noqa: SLF001 - nothing else reveals changes
         self._seen.setdefault(name, []).append((tensor, version))
 
     def take(self, name: str, rows: int) -> Tensor:

@@ -31,7 +31,7 @@ def find_penultimate(model: nn.Module, inputs: Inputs) -> str:
     That is the first of the model's ``head_layers`` if it has some. Otherwise two samples are run,
     and the graph of the logits is followed back to the nearest layers with weight matrices: one
     linear layer, or one convolution of width 1, is the head. What comes after it, such as a
-    temperature, a softmax or a mean over positions, does not matter. The model is left as found.
+    temperature, a softmax or a mean over positions, does not matter. The model is left unchanged.
 
     Args:
         model: Any module that returns logits, or carries them in its output.
@@ -70,7 +70,7 @@ def _noting_outputs(model: nn.Module, made: dict[Any, str]) -> Iterator[None]:
                     made[tensor.grad_fn] = path
                     # A linear layer's output over positions is a view: changed in place behind it,
                     # it gets another node, and that of the whole stays.
-                    whole = tensor._base  # noqa: SLF001 - nothing else tells of views
+                    whole = tensor._base  # noqa: SLF001 - nothing else reveals views
                     if whole is not None and whole.grad_fn is not None:
                         made.setdefault(whole.grad_fn, path)
 

@@ -150,7 +150,7 @@ class Attributes:
 
     Args:
         layers: All modules of the model.
-        without_caches: Whether to hide what the model keeps in caches of its own, from where no
+        without_caches: Whether to hide what the model keeps in its own caches, from where no
             gradient gets back to the parameters.
     """
 

@@ -89,7 +89,7 @@ def compute(one: Artefact, work: Workspace) -> Made:
 
 
 def tell_departures(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
-    """Return a sentence for each data set and strategy that has settings of its own.
+    """Return a sentence for each data set and strategy that has its own settings.
 
     Args:
         work: Its runs that were used are those behind the artefact.

@@ -72,7 +72,7 @@ def shuffled(samples: Samples, positions: Sequence[int], seed: int) -> list[int]
 def find_labelled(
     samples: Samples, taken: set[SampleId], strategy: Strategy, how: SelectionOptions
 ) -> Samples | None:
-    """Return the labelled samples: of a pool of their own, or of this one."""
+    """Return the labelled samples: of a separate pool, or of this one."""
     support = how.support or NO_SUPPORT
     if support.labelled is not None:
         return as_samples(support.labelled)

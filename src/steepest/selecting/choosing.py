@@ -49,7 +49,7 @@ def choose_from(
     """Let a strategy choose k samples.
 
     Args:
-        model: Left as found.
+        model: Left unchanged.
         samples: All of the pool, labelled samples included.
         k: How many.
         strategy: Who chooses.

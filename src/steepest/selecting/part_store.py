@@ -30,7 +30,7 @@ class PartStore:
     Args:
         folder: Of this pass alone.
         about: What decides every number of it, as plain values. If only ``prepared`` is another,
-            which nobody chose, the pass begins anew.
+            which nobody chose, the pass starts over.
 
     Raises:
         InputError: If the folder holds parts of a pass that differs; says in what.

@@ -41,7 +41,7 @@ from steepest.strategies.view import Lens
 def open_view(
     model: nn.Module, samples: Samples, strategy: Strategy, how: SelectionOptions
 ) -> Iterator[WatchedView]:
-    """Yield the pool as a strategy sees it; the model is left as found afterwards.
+    """Yield the pool as a strategy sees it; the model is left unchanged.
 
     Raises:
         InputError: If something cannot be used.
@@ -50,7 +50,7 @@ def open_view(
     support = how.support or NO_SUPPORT
     taken, free, positions = find_candidates(samples, how)
     if not isinstance(strategy, Scorer):
-        # Samples come in an order of their own, so that a choice does not depend on the pool's.
+        # Samples come in their own order, so that a choice does not depend on the pool's.
         positions, free = (shuffled(samples, p, how.seed) for p in (positions, free))
     model = on_device(model, how.device)
     where, kind = place_of(model)

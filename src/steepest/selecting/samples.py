@@ -95,7 +95,7 @@ class Samples:
         return as_samples, (self._origin, range(len(self)))
 
     def part(self, positions: Sequence[int], ids: Sequence[SampleId] | None = None) -> Samples:
-        """Return some of the samples as a pool of their own, under other ids if any are given."""
+        """Return some of the samples as a separate pool, under other ids if any are given."""
         if ids is None and isinstance(positions, range) and positions == range(len(self)):
             return self
 

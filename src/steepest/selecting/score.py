@@ -48,7 +48,7 @@ def score(
 ) -> Scores:
     """Score the samples of a pool; higher = label first.
 
-    The model runs in eval mode and is left exactly as found.
+    The model runs in eval mode and is left unchanged.
 
     Args:
         model: Any module that returns logits, or carries them in its output.

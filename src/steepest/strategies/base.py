@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _import_strategy(name: str) -> type[Strategy]:
-    """Import a strategy of the user's own; without a name of its own, the class's is taken.
+    """Import a strategy of the user's own; without its own name, the class's is taken.
 
     Raises:
         InputError: If there is no such class, or it lacks what a strategy has.
@@ -66,7 +66,7 @@ class Needs(enum.Flag):
 class Strategy(ABC):
     """A way to choose what is labelled next, without its label.
 
-    A subclass is a frozen dataclass in a file of its own; its fields are its options. It says
+    A subclass is a frozen dataclass in its own file; its fields are its options. It says
     what it needs and implements ``choose``. Most give every sample a score of its own: those are
     ``Scorer``s.
 

@@ -89,7 +89,7 @@ def design(
     """Choose k candidates by greedy design.
 
     Args:
-        pool: The candidates, in an order of their own that the seed and their ids decide.
+        pool: The candidates, in their own order that the seed and their ids decide.
         rows: Their features [N, D].
         weights: Their 1 − Σ p² [N].
         k: How many to choose.

@@ -87,7 +87,7 @@ def herd(
     """Choose k candidates by greedy coverage.
 
     Args:
-        pool: The candidates, in an order of their own that the seed and their ids decide.
+        pool: The candidates, in their own order that the seed and their ids decide.
         rows: Their features [N, D]; written over.
         weights: What covering each is worth [N].
         k: How many to choose.

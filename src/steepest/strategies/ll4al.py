@@ -33,7 +33,7 @@ class LearningLoss(Scorer):
 
     A head reads the mean of each of the model's maps and learns the order of the losses within a
     batch: for pairs (i, j), max(0, 1 − sgn(l_i − l_j) (l̂_i − l̂_j)), added to the task's loss. It
-    changes the training of the model, unless told not to. A head that was not trained along with
+    changes the training of the model, unless disabled. A head that was not trained along with
     the model is fitted to the losses of the labelled samples afterwards.
 
     Attributes:

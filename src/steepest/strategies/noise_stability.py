@@ -143,7 +143,7 @@ def disturb(model: nn.Module, noise: float, seed: int, copy: int) -> dict[str, T
         model: Left as it is.
         noise: Length of the noise in each tensor, as a share of the tensor's own.
         seed: Seeds the directions.
-        copy: The number of the copy; each has directions of its own.
+        copy: The number of the copy; each has its own directions.
     """
     found = {}
     for name, weight in weights_of(model).items():

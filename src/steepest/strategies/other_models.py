@@ -1,4 +1,4 @@
-"""Models beside the present one: looked through as it is, and left as found."""
+"""Models beside the present one: looked through as it is, and left unchanged."""
 
 from __future__ import annotations
 

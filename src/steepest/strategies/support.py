@@ -21,7 +21,7 @@ class Support:
     Attributes:
         targets: What the task learns from of the labelled samples, by id: a class index, or a map
             of them. Samples of the pool that have one are labelled, and never chosen.
-        labelled: The labelled samples as a pool of their own, if they are not in the pool that is
+        labelled: The labelled samples as a separate pool, if they are not in the pool that is
             chosen from; what is learnt of labelled samples is learnt of these alone.
         members: Further models of the same task, trained apart from the model: a committee.
         previous: The model of the cycle before.

@@ -1,4 +1,4 @@
-"""Auxiliary heads, trained along with a model by a loss of their own."""
+"""Auxiliary heads, trained along with a model by their own loss."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Several processes on one GPU at the same time, through NVIDIA's Multi-Process Service.
 
-Without it, a GPU gives each process turns of its own, and small models leave most of it idle.
+Without it, a GPU gives each process its own turns, and small models leave most of it idle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Costs of every strategy in the first cycle of an experiment, after the same training run.
 
-The model is trained once; strategies that change its training have one of their own. Seconds of
-auxiliary training and of choosing are told apart. Runs are kept, so that the same command resumes.
+The model is trained once, and once more for each strategy that changes its training. Auxiliary
+training and choosing are timed separately. Runs are kept, so that the same command resumes.
 """
 
 from __future__ import annotations

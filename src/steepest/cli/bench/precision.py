@@ -2,7 +2,7 @@
 
 The model of a preset is trained on a random labelled set; unlabelled samples are then scored by
 their gradient norm in each precision, and compared with strict fp32 and, for a few, with fp64.
-On a CPU, bf16 is scored in a process of its own, as it ends some processors' work by an illegal
+On a CPU, bf16 is scored in a separate process, as it ends some processors' work by an illegal
 instruction; then ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 is tried.
 """
 

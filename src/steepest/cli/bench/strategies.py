@@ -1,7 +1,7 @@
 """Seconds and memory that every strategy takes to choose from pools that grow.
 
 Samples are synthetic features under a linear head: the pass through a backbone is the same for
-all, and not the point. Each trial runs in a process of its own. Where the straightforward way
+all, and not the point. Each trial runs in a separate process. Where the straightforward way
 writes out a matrix of all pairs or all gradient embeddings, it is measured beside ours until it
 runs out of memory. So is scikit-activeml, where it is installed and has the strategy.
 """

@@ -140,7 +140,7 @@ def read_template_archive(folder: Path, *, core: bool = True) -> Templates:
     totals = maps.sum(dim=(1, 2, 3), dtype=torch.float64)
     if not bool((totals > 0).all()) or not bool(((masses > 0) & (masses < torch.inf)).all()):
         raise DataError(f"{path}: a map is empty, or a mass is not above 0")
-    # Each map has a scale of its own; masses make them comparable.
+    # Each map has its own scale; masses make them comparable.
     maps *= (masses / totals).float()[:, None, None, None]
     every = Templates(
         tuple(ids), tuple(titles[i] for i in ids), maps, float(arrays["voxel"]), "archive"

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"(–|[<>+−-]?\s?\d[\d.,]*(e[+-]?\d+)?( ?%)?( ± [\d.]+)
 def summary_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of the main results: ``text_table(*summary_rows(summary))``.
 
-    Where strategies rest on different numbers of seeds, n has a column of its own.
+    Where strategies rest on different numbers of seeds, n has a separate column.
     """
     against = f" vs {summary.baseline}" if summary.baseline else ""
     # A bare ± could be a standard error just as well.

@@ -67,7 +67,7 @@ def write_report(
         folder: What a comparison or a run wrote, or the archive that ``pack`` made of it.
         out: Where to put the report; into ``folder`` if not given, and for an archive into the
             folder beside it that has its name.
-        baseline: The strategy others are held against; random if not given.
+        baseline: The strategy others are compared with; random if not given.
         metric: What is compared, higher being better; the task's headline if not given.
         own_code: Whether to run code that the folder names as its data set, for pictures and the
             classes' names. Say so only of a folder that is your own.

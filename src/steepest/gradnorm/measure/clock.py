@@ -99,7 +99,7 @@ def _read(path: Path) -> dict[str, str]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return {}  # A cache that cannot be read is made anew.
+        return {}  # A cache that cannot be read is made again.
     if not isinstance(found, dict):
         return {}
     return {str(key): str(value) for key, value in found.items()}

@@ -49,7 +49,7 @@ class Lookup(Share):
     def _squares_of(self, rows: slice) -> Tensor:
         gradients = self._kept(rows)
         ids, order = self._ids[rows].sort(dim=1)
-        # Equal ids are neighbours now: number the runs, and add up each run in a row of its own.
+        # Equal ids are neighbours now: number the runs, and add up each run in its own row.
         starts = torch.ones_like(ids)
         starts[:, 1:] = (ids[:, 1:] != ids[:, :-1]).long()
         runs = torch.empty_like(order).scatter_(1, order, starts.cumsum(1) - 1)

@@ -53,7 +53,7 @@ class Samples:
         return _functorch.maybe_current_level() is not None
 
     def nested(self) -> bool:
-        """Say whether ``torch.func`` works on tensors of its own at the moment."""
+        """Say whether ``torch.func`` works on its own tensors at the moment."""
         found = _functorch.maybe_current_level()
         return bool(found is not None and found != self._level)
 

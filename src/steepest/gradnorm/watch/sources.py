@@ -22,7 +22,7 @@ class Source:
     """A tensor whose uses are watched.
 
     A parameter is one. So is a tensor computed from parameters alone, such as half of a
-    projection's weight or a normalised weight: the model gets it as a leaf of its own, and its
+    projection's weight or a normalised weight: the model gets it as a separate leaf, and its
     gradients are sent back through ``origin`` sample by sample.
 
     Attributes:

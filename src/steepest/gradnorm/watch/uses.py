@@ -119,7 +119,7 @@ class Use:
             if gradient is None:
                 return
             if self.listener is None or self.listener.phase == "forward":
-                # A model that takes gradients of its own has second derivatives.
+                # A model that takes its own gradients has second derivatives.
                 self.spoilt = True
             elif self.listener.phase != "ignore":
                 gradient = gradient.detach() if gradient.requires_grad else gradient

@@ -79,7 +79,7 @@ def ingest(
     Raises:
         InputError: If the file cannot be used; the pool is then as before.
         PoolError: If it contradicts what is on record; the pool is then as before.
-        JournalError: If the pool has lost labels that the loop's table tells of.
+        JournalError: If the pool has lost labels that are in the loop's table.
     """
     kind = kind or _kind_of(path)
     rows = [] if kind == LABEL_STUDIO else _read_rows(path, kind)
@@ -133,7 +133,7 @@ def label_table(folder: LoopFolder, pool: Pool) -> str:
 
 
 def write_label_table(folder: LoopFolder) -> None:
-    """Write the table of all labels anew, if it has changed."""
+    """Rewrite the table of all labels, if it has changed."""
     file = folder.path / LABELS
     # Within a transaction, so that nobody writes an older one over it.
     with folder.open_pool() as pool, pool.transaction():
@@ -145,7 +145,7 @@ def write_label_table(folder: LoopFolder) -> None:
 def check_known(folder: LoopFolder, pool: ProjectPool, answers: Iterable[Answer]) -> None:
     """Refuse to go on if the table of all labels tells of some that nobody knows of.
 
-    It is about to be written anew, and may be the last place where they are.
+    It is about to be rewritten, and may be the last place where they are.
 
     Args:
         folder: The project, with its table as it was left.

@@ -1,4 +1,4 @@
-"""The next round of a project: what waits counts, and only the rest is chosen anew."""
+"""The next round of a project: waiting samples count, and only the rest is chosen."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Gallery:
 
 
 def local_files_url(path: Path, root: Path) -> str:
-    """Return the address by which Label Studio serves a file of its own machine.
+    """Return the address by which Label Studio serves a file on its machine.
 
     Raises:
         InputError: If the file is not below the folder that Label Studio may serve.

@@ -41,7 +41,7 @@ def pull(folder: LoopFolder, project: Project, reading: Reading) -> Ingested:
     Raises:
         InputError: If annotations disagree or cannot be read; the pool is then as before.
         PoolError: If they contradict labels from elsewhere; the pool is then as before.
-        JournalError: If the pool has lost labels that the loop's table tells of.
+        JournalError: If the pool has lost labels that are in the loop's table.
     """
     tasks = project.export()
     with folder.open_pool() as pool, pool.transaction():

@@ -150,7 +150,7 @@ def _upload(pictures: Sequence[Picture], project: Project) -> Mapping[str, str]:
     missing = {p.name: p for p in pictures if p.name not in there}
     if missing:
         body, kind = _form(list(missing.values()))
-        # Without this, each file would become a task of its own.
+        # Without this, each file would become its own task.
         path = f"/api/projects/{project.id}/import?commit_to_project=false"
         project.client.post_form(path, body, kind)
         there = _uploaded(project)

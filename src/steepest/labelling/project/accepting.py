@@ -160,7 +160,7 @@ class Accepting:
     def undo(self, annotator: str, number: int) -> int:
         """Take back an acceptance; return how many answers that were.
 
-        What was answered anew since stays.
+        Answers given since then stay.
 
         Raises:
             InputError: If this person has accepted nothing under that number.

@@ -133,7 +133,7 @@ def ask_again(
     Args:
         connection: Within a transaction.
         settings: What holds now.
-        samples: Which of them; None is all.
+        samples: The samples; None for all.
 
     Returns:
         The numbers of their images.
@@ -168,7 +168,7 @@ def keep_labels(
         connection: Within a transaction.
         source: Where the samples are.
         settings: What holds now.
-        samples: Which of them; None is all.
+        samples: The samples; None for all.
 
     Returns:
         The numbers of their images.

@@ -31,7 +31,7 @@ def refresh(connection: sqlite3.Connection, image: int, settings: Settings) -> N
     votes = people or [row["labels"] for row in given]
     imported = len(people) < len(given)
     labels = decide(votes, multi_label=settings.multi_label)
-    # What has answers of its own is asked about by itself; what has too few, as all others are.
+    # What has its own answers is asked about by itself; what has too few, as all others are.
     # Without answers, nothing is about the file that was there before.
     connection.execute(
         """UPDATE images SET votes = :votes, skips = :skips, imported = :imported,
@@ -53,7 +53,7 @@ def refresh(connection: sqlite3.Connection, image: int, settings: Settings) -> N
 
 
 def reopen(connection: sqlite3.Connection, overlap: int, image: int | None = None) -> None:
-    """Decide anew which images wait for answers; None is all of them."""
+    """Decide again which images wait for answers; None is all of them."""
     only = "" if image is None else " AND number = :image"
     connection.execute(
         f"UPDATE images SET open = ({_OPEN}) WHERE open <> ({_OPEN}){only}",  # noqa: S608

@@ -50,9 +50,9 @@ _MARK = f"""UPDATE images SET copy_of = first.number FROM ({_FIRST}) AS first
 
 
 def mark_copies(connection: sqlite3.Connection, settings: Settings) -> None:
-    """Decide anew which images are copies of others, of those whose content is known.
+    """Decide again which images are copies of others, of those whose content is known.
 
-    Copies that have answers of their own, or are being looked at, stand for themselves.
+    Copies that have their own answers, or are being looked at, stand for themselves.
 
     Args:
         connection: Within a transaction.

@@ -199,7 +199,7 @@ def import_labels(
     Args:
         store: The project's file.
         settings: What holds now.
-        given: Yields what a file says, told the classes that are known.
+        given: Yields what a file says, given the known classes.
         now: What time it is.
         known_only: Whether to pass over samples that are not known.
 

@@ -114,7 +114,7 @@ def check_for_page(store: Store, photos: Path) -> None:
 
 
 def upgrade_folder(folder: Path) -> None:
-    """Make a project of an old loop, once: its files are kept in a folder of their own.
+    """Make a project of an old loop, once: its files are kept in their own folder.
 
     Args:
         folder: The folder of a project or loop, or any other, which is left alone.

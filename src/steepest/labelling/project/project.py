@@ -128,7 +128,7 @@ class Project:
             folder: Where the project is kept; by default in that folder, or beside the table.
             settings: What holds from now on; None keeps what is stored, unless that names code
                 of somebody's own: a folder with its project may be anybody's.
-            background: Whether to train models, in a process of their own.
+            background: Whether to train models, in a separate process.
             clock: Says what time it is.
 
         Raises:
@@ -286,7 +286,7 @@ class Project:
         """Take labels from what yields them, all or none.
 
         Args:
-            given: Yields places, samples and names of classes, told the classes that are known.
+            given: Yields places, samples and names of classes, given the known classes.
             known_only: Whether to pass over samples that are not known.
 
         Raises:
@@ -372,7 +372,7 @@ class Project:
         """Ask again about labelled files that changed; their old answers stay in the history.
 
         Args:
-            samples: Which of them; None is all.
+            samples: The samples; None for all.
             mark: What ``changed_mark`` said of those that somebody has seen; None is any.
             by: Who decides.
 
@@ -397,7 +397,7 @@ class Project:
         Those that are gone, or have changed again since the last look, are left.
 
         Args:
-            samples: Which of them; None is all.
+            samples: The samples; None for all.
             mark: What ``changed_mark`` said of those that somebody has seen; None is any.
             by: Who decides.
 

@@ -274,7 +274,7 @@ class Queue:
 
         After a first answer the sample is given to this person next; after a later one the answer
         before holds again, unless that is about an earlier file of the same name. What the same
-        person has answered anew at another browser is left: it can be taken back there, and then
+        person has answered again at another browser is left: it can be taken back there, and then
         this one here.
 
         Args:

@@ -22,7 +22,7 @@ from steepest.labelling.project.store import Store
 
 _AT_ONCE = 2000
 
-# A file that was written anew may be readable now. One that has answers may be another than the one
+# A file that was rewritten may be readable now. One that has answers may be another than the one
 # they are about: without a note of what was in that, another size alone says so. Files that only a
 # sheet has named so far have a size below 0.
 _RENEW = """UPDATE images SET unreadable = NULL, copy_of = NULL,

@@ -127,7 +127,7 @@ def _list_samples(given: BinaryIO, kind: str) -> Iterator[str]:
     if len(entries) > _MOST_ENTRIES:
         raise InputError(f"{len(entries)} files in one zip file; at most {_MOST_ENTRIES} are taken")
     for entry in entries:
-        # Systems put files of their own beside images; they are no mistake.
+        # Systems put their own files beside images; they are no mistake.
         hidden = entry.rpartition("/")[2].startswith(".") or entry.startswith("__MACOSX/")
         if entry != LEFT_OUT and not hidden and is_sample_name(entry, kind):
             yield entry

@@ -56,7 +56,7 @@ class Gate:
         host: The address that is listened on; decides which names the server answers to.
         cookie: The name under which browsers keep that they were let in. What they keep is made
             anew for each gate and is not the token, since they show it to servers on other ports
-            of the same machine. Beside it, under a name of its own, each keeps a random mark that
+            of the same machine. Beside it, under its own name, each keeps a random mark that
             tells it from the others.
     """
 

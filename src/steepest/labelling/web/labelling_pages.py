@@ -134,7 +134,7 @@ def sample(
     sample: Annotated[str, Query(max_length=4096)],
     view: Literal["review", "history", "images"] = "history",
 ) -> HTMLResponse:
-    """Show one sample, to label it or label it anew."""
+    """Show one sample, to label it or label it again."""
     values = {"page": view, **again_values(context, who, sample, view), **panel_values(context)}
     return context.show("desk.html", values, who=who)
 

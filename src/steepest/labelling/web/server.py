@@ -1,4 +1,4 @@
-"""Listens, opens the browser, and ends when it is told to."""
+"""Listens, opens the browser, and ends on request."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def configure(connections: Connections, begin: Callable[[], None]) -> uvicorn.Co
         log_level="warning",
         access_log=False,  # an access log would hold the token
         server_header=False,
-        proxy_headers=False,  # connections are told apart by their real addresses
+        proxy_headers=False,  # connections are distinguished by their real addresses
         http=cast("type[asyncio.Protocol]", connections.connect),
         backlog=ACCEPTED_AT_ONCE,
         ws="none",

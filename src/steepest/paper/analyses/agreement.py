@@ -119,7 +119,7 @@ def influences_along(
     """Return the influence of every candidate along every direction, one pass for each loss.
 
     Args:
-        model: The one that the directions belong to; left as found.
+        model: The one that the directions belong to; left unchanged.
         task: Whose losses are meant.
         candidates: R samples; with targets for directions of ``"true-label"``.
         directions: What ``find_directions`` returned.

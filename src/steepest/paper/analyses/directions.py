@@ -86,7 +86,7 @@ def find_directions(
     nothing.
 
     Args:
-        model: Left as found.
+        model: Left unchanged.
         task: Whose losses are meant.
         learnt: What the model was trained on, or a fixed part of it: the curvature is its.
         test: The samples x_j; with targets for ``"true-label"``.
@@ -131,7 +131,7 @@ def make_curvature(
 
     Args:
         name: ``"hessian-of-loss"`` is that of ``loss`` instead of the training loss.
-        model: Left as found.
+        model: Left unchanged.
         task: Whose losses are meant.
         learnt: What the model was trained on, with targets.
         loss: The loss that is asked about.

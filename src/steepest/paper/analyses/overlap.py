@@ -65,7 +65,7 @@ def oracle_norms(
     """Return the gradient norm of each candidate's loss with its true label, by kind of norm.
 
     Args:
-        model: Left as found.
+        model: Left unchanged.
         task: Whose training loss is meant.
         candidates: R samples with the labels that nobody else may see.
         progress: Updated after each batch.
@@ -133,7 +133,7 @@ def choose_by(
     """Let a strategy choose k samples by a model that may have been trained for another one.
 
     Args:
-        model: Left as found.
+        model: Left unchanged.
         samples: All of the pool, labelled samples included.
         k: How many.
         strategy: Who chooses.

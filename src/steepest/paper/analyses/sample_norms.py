@@ -47,7 +47,7 @@ def sample_norms(
 ) -> NormTable:
     """Return ‖∇L(x)‖ of every sample for several losses and norms.
 
-    The model runs in eval mode and in full precision, forward once, and is left as found.
+    The model runs in eval mode and in full precision, forward once, and is left unchanged.
 
     Args:
         model: Any module that returns logits, or carries them in its output.

@@ -55,7 +55,7 @@ def compare_schemes(
     other training losses, such as smoothed or weighted ones, they are not.
 
     Args:
-        model: Left as found; a copy of it is run in double precision.
+        model: Left unchanged; a copy of it is run in double precision.
         task: Whose expected loss is meant.
         pool: N samples; no targets are needed.
         batch_size: Samples in flight.

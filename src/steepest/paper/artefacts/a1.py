@@ -48,7 +48,7 @@ class AverageNorm(Artefact):
     aliases = ("average-norm",)
 
     def needs(self) -> tuple[Need, ...]:
-        """Return nothing: it is a study of its own."""
+        """Return nothing: it is a separate study."""
         return ()
 
     def compute(self, work: Workspace, published: Published) -> Findings:

@@ -85,7 +85,7 @@ def greedy_coverage(
 
     The choice is that of computing every gain for every pick. Two things save most of that work.
     The gain of a row only falls as others are taken: what it was when it was last computed is a
-    bound, and the rows of the highest bounds are computed anew until the best of them beats the
+    bound, and the rows of the highest bounds are computed again until the best of them beats the
     bounds of all others. And a pair of rows counts only while they are nearer to each other than
     the one is to what was taken: as soon as ``LISTED_PAIRS`` hold all such pairs, these are
     listed, and a pick changes the gains of its surroundings alone. There is never a matrix of all
@@ -171,7 +171,7 @@ def _fill(count: int, k: int, found: Cover, step: Step) -> None:
 
 
 def _best(space: Coverage, bounds: npt.NDArray[np.float64]) -> int:
-    """Return the row of the highest gain; bounds that are computed anew are lowered in place."""
+    """Return the row of the highest gain; bounds that are computed again are lowered in place."""
     fresh = np.zeros(len(bounds), dtype=bool)
     highest = -math.inf
     while True:

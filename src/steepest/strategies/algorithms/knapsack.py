@@ -35,7 +35,7 @@ def choose_within_budget(
         values: How much each is wanted [N]; at least 0, such as scores.
         costs: What labelling each costs [N]; at least 0, in the budget's terms.
         budget: What may be spent.
-        unit: How finely costs are told apart; larger is quicker.
+        unit: How finely costs are distinguished; larger is quicker.
 
     Returns:
         Positions, in rising order.

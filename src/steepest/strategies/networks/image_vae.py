@@ -89,7 +89,7 @@ class ImageVae(nn.Module):
         Args:
             images: [N, C, ...].
             sizes: Of groups that follow each other in the batch and are normalised apart from each
-                other in training, as if each were a batch of its own; by default all is one.
+                other in training, as if each were its own batch; by default all is one.
         """
         flat = _run_apart(self.encoder, images, sizes)
         return self.mean(flat), self.log_variance(flat)

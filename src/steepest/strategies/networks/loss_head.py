@@ -27,7 +27,7 @@ MARGIN = 1.0
 class LossHead(Extra):
     """Predicts losses from the means of a model's maps: only their order is learnt.
 
-    The mean over all positions of each map goes through a linear layer of its own; a last one
+    The mean over all positions of each map goes through its own linear layer; a last one
     reads all of them together. Maps of any size and number of dimensions do.
 
     Args:
@@ -106,7 +106,7 @@ def make_loss_head(model: nn.Module, images: Inputs, seed: int, joint_epochs: in
     """Make a head that fits a model's maps, with first weights by a seed.
 
     Args:
-        model: Left as found.
+        model: Left unchanged.
         images: A few inputs that it takes.
         seed: Decides the first weights.
         joint_epochs: As for the head.

@@ -55,7 +55,7 @@ class Scaling:
 
 
 class PoolImages:
-    """All images of a pool in an order of their own: not the pool's, and not the user's.
+    """All images of a pool in their own order: not the pool's, and not the user's.
 
     They are held on the device if they fit there, and loaded as they are asked for otherwise.
 

@@ -170,7 +170,7 @@ class TwoStreams(Interpreter):
 
     Args:
         module: Holds the graph.
-        device: On a GPU, what is marked runs on a stream of its own.
+        device: On a GPU, what is marked runs on its own stream.
     """
 
     def __init__(self, module: GraphModule, device: torch.device) -> None:

@@ -97,7 +97,7 @@ def forecast_curve(
 ) -> Forecast:
     """Draw out a learning curve by error = a · labels^(-b) + c.
 
-    The points' own uncertainty is passed on: errors that the tests allow are drawn anew many
+    The points' own uncertainty is passed on: errors that the tests allow are drawn again many
     times, and each time another curve is fitted.
 
     Args:

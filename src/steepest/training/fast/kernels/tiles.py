@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _ADDED_UP_FIRST = 64
-"""More parts than this cost more to add up in every program than in a kernel of their own."""
+"""More parts than this cost more to add up in every program than in their own kernel."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Sums:
 
     @property
     def added_up_first(self) -> bool:
-        """Whether partial sums are added up by a kernel of their own."""
+        """Whether partial sums are added up by their own kernel."""
         return self.parts > _ADDED_UP_FIRST
 
 
