@@ -14,7 +14,14 @@ from steepest.loop.predictions import log_probabilities
 POINTS, CLASSES = make_points()
 BY_PREDICTIONS = {"entropy", "least-confidence", "margin", "random"}
 BY_FEATURES = {"badge", "cluster-margin", "core-gcn", "core-set", "probcover", "typiclust"}
-BY_FEATURES |= {"gradnorm-design", "gradnorm-herding", "max-herding", "steepest", "uncertain-gcn"}
+BY_FEATURES |= {
+    "bait",
+    "gradnorm-design",
+    "gradnorm-herding",
+    "max-herding",
+    "steepest",
+    "uncertain-gcn",
+}
 
 
 def make(**options):

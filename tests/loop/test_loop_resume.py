@@ -163,3 +163,15 @@ def test_a_folder_is_a_project(tmp_path):
             "number", "labelled", "learnt_from", "metrics", "asked", "strategy", "seconds",
         }  # fmt: skip
         assert pool.counts()["labelled"] == 5
+
+
+@pytest.mark.parametrize("ids", [None, [f"{i}.png" for i in range(60)]])
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_project_that_lost_its_file_is_not_begun_anew(tmp_path, ids, emptied):
+    with make(tmp_path / "loop", ids=ids) as loop:
+        loop.tell(dict.fromkeys(loop.ask(5).ids, 0))
+    for file in (tmp_path / "loop").glob("labels.sqlite*"):
+        file.write_bytes(b"") if emptied else file.unlink()
+    with pytest.raises(RunFolderError, match=f"is {'empty' if emptied else 'gone'}"):
+        make(tmp_path / "loop", ids=ids)
+    assert not any(file.stat().st_size for file in (tmp_path / "loop").glob("labels.sqlite*"))

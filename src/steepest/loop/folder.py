@@ -93,9 +93,14 @@ def open_project(
     Raises:
         RunFolderError: If the folder belongs to other samples.
     """
+    file = path / FILE_NAME
+    if file.is_file() and not file.stat().st_size:
+        raise RunFolderError(f"{file} is empty: restore it from a copy, or remove {path}")
     if not holds_project(path):
         if (path / LOOKED_AT).exists() or (path / BACKUP).exists():
-            raise RunFolderError(f"{path} has no {FILE_NAME} any more: bring it back from a copy")
+            raise RunFolderError(
+                f"{file} is gone, but a project was here: restore it from a copy, or remove {path}"
+            )
         about = About(named=None, classes="free", numbered=isinstance(ids[0], int))
         begin_project(path, ids, about)
     pool = open_pool(path, door)

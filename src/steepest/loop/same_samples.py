@@ -35,8 +35,9 @@ _SLACK = 1e-3
 def check_same(path: Path, samples: Samples | None) -> None:
     """Refuse a pool in which numbers mean other samples than when the loop began.
 
-    The first time, what some samples hold is noted; nothing is while they differ from look to look
-    or cannot be read. Names are taken at their word.
+    The first time, what some samples hold is noted; nothing is noted while they differ from look to
+    look or cannot be read. Names are not checked. The file is there from the first time on, so that
+    a project whose labels are lost is not taken for a new one.
 
     Args:
         path: The folder of the loop.
@@ -45,16 +46,20 @@ def check_same(path: Path, samples: Samples | None) -> None:
     Raises:
         RunFolderError: If they are others.
     """
+    file = path / LOOKED_AT
     if samples is None or isinstance(samples.ids[0], str):
+        if not file.exists():
+            write_atomically(file, "{}\n")
         return
-    known = _read(path / LOOKED_AT)
+    known = _read(file)
     with draws_put_back():
-        if known is None:
+        if not known:
             order = np.argsort(keyed_uniform(0, "looked at", samples.ids)[:, 0])
             positions = order[:_MOST_SAMPLES].tolist()
-            if found := _look_twice(samples, positions):
+            found = _look_twice(samples, positions)
+            if found or known is None:
                 told = {str(samples.ids[p]): t for p, t in zip(positions, found, strict=False)}
-                write_atomically(path / LOOKED_AT, json.dumps(told) + "\n")
+                write_atomically(file, json.dumps(told) + "\n")
             return
         places = {name: place for place, name in enumerate(samples.ids)}
         there = [i for i in known if i in places]

@@ -8,9 +8,16 @@ import shutil
 import numpy as np
 import pytest
 from PIL import Image
-from small_exchange import journal, labels_of, make_folder
+from small_exchange import IDS, journal, labels_of, make_folder
 
-from steepest.errors import DataError, InputError, JournalError, PoolError, SteepestError
+from steepest.errors import (
+    DataError,
+    InputError,
+    JournalError,
+    PoolError,
+    RunFolderError,
+    SteepestError,
+)
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.ingest import ingest
 from steepest.labelling.exchange.rounds import Round
@@ -362,3 +369,17 @@ def test_a_label_that_was_taken_back_is_known_all_the_same(answered, write):
         pool.unlabel(["a.png"], cycle=1, who="ana")
     assert ingest(write("more.csv", "id,label\ne.png,cat\n"), answered).new == 1
     assert "a.png" not in (answered.path / "labels.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_loop_that_lost_its_file_is_not_begun_anew(folder, write, emptied):
+    ingest(write("a.csv", "id,label\na.png,cat\n"), folder)
+    table = (folder.path / "labels.csv").read_bytes()
+    for file in folder.path.glob("labels.sqlite*"):
+        file.write_bytes(b"") if emptied else file.unlink()
+    for attempt in (LoopFolder.open, lambda path: LoopFolder.find(path, IDS, folder.settings)):
+        with pytest.raises(
+            (DataError, RunFolderError), match=f"is {'empty' if emptied else 'gone'}.*labels.csv"
+        ):
+            attempt(folder.path)
+    assert (folder.path / "labels.csv").read_bytes() == table

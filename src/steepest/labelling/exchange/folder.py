@@ -343,6 +343,11 @@ def _holds_loop(path: Path) -> bool:
         return False
     except OSError as error:
         raise RunFolderError(f"{path} is no folder ({error.strerror}); choose another") from error
+    if LABELS in found:
+        raise RunFolderError(
+            f"{path / FILE_NAME} is gone, but a project was here: restore it from a copy, or begin "
+            f"another loop and take {path / LABELS} into it by `steepest ingest`"
+        )
     if any(name != f"{_CHOOSING}.lock" and not name.startswith(SCRATCH_PREFIX) for name in found):
         raise RunFolderError(f"{path} holds something else than a labelling loop; choose another")
     return False
