@@ -376,7 +376,9 @@ def test_a_loop_that_lost_its_file_is_not_begun_anew(folder, write, emptied):
     ingest(write("a.csv", "id,label\na.png,cat\n"), folder)
     table = (folder.path / "labels.csv").read_bytes()
     for file in folder.path.glob("labels.sqlite*"):
-        file.write_bytes(b"") if emptied else file.unlink()
+        file.unlink()
+    if emptied:
+        (folder.path / "labels.sqlite").touch()
     for attempt in (LoopFolder.open, lambda path: LoopFolder.find(path, IDS, folder.settings)):
         with pytest.raises(
             (DataError, RunFolderError), match=f"is {'empty' if emptied else 'gone'}.*labels.csv"
