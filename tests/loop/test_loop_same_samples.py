@@ -22,7 +22,7 @@ def begin(folder, pool, **options):
     """Make a loop on a folder, let it go at once, and say whether it took note of samples."""
     trainer = Trainer(POINTS)
     steepest.ActiveLoop(pool, fit=trainer.fit, folder=folder, progress=False, **options).close()
-    return (folder / LOOKED_AT).exists()
+    return (folder / LOOKED_AT).read_text() != "{}\n"
 
 
 class Items:
