@@ -13,6 +13,7 @@ from torch import nn
 from steepest.bench.training_loops import make_optimizer
 from steepest.core.progress import SilentProgress
 from steepest.core.seeds import generator
+from steepest.core.torch_settings import own_randomness
 from steepest.models import build
 from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Classification
@@ -21,7 +22,6 @@ from steepest.training import Checkpoint, Recipe, fit
 from steepest.training.fast.compiled_step import CompiledStep
 from steepest.training.fast.kernels import formulas
 from steepest.training.fast.step import RecordedStep, Step
-from steepest.training.torch_settings import own_randomness
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")

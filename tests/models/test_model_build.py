@@ -164,7 +164,7 @@ def test_a_factory_of_the_current_directory_is_called_with_what_it_takes(
         ("own_models:absent", "no function or class 'absent'"),
         ("own_models:number", "no function or class 'number'"),
         ("own_models:ready", "made already: name a function"),
-        ("own_models:greedy", "cannot be built: TypeError.*give --classes, and others by"),
+        ("own_models:greedy", "cannot be built: TypeError.*give --num-classes, and others by"),
         ("own_models.py:plain", "write package.module:factory, without .py"),
         ("own_models:wrong", "is a str, not a torch.nn.Module"),
         ("own_models:failing", "cannot be built: RuntimeError: first line$"),

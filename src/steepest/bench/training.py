@@ -28,10 +28,10 @@ from steepest.bench.storage import (
 from steepest.bench.training_loops import MEAN, STEPS, TakeStep, Workload, loader_loop, our_loop
 from steepest.bench.training_runs import measure_runs
 from steepest.core.progress import Progress
+from steepest.core.torch_settings import own_randomness
 from steepest.errors import InputError
 from steepest.modules.batches import logits_of
 from steepest.training.gpu_sharing import shared_gpu
-from steepest.training.torch_settings import own_randomness
 
 LOADER = "loader"
 _WARM_UP = 8

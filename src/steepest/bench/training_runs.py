@@ -17,7 +17,7 @@ import torch
 from steepest.bench.measuring import choose_clock
 from steepest.bench.storage import last_line
 from steepest.bench.training_loops import Workload, our_loop
-from steepest.training.torch_settings import own_randomness
+from steepest.core.torch_settings import own_randomness
 
 _WARM_UP = 8
 

@@ -13,8 +13,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from steepest.models.base import MODELS, draw_convolutions
-from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
+from steepest.models.base import draw_convolutions
+from steepest.models.dropout import NOWHERE, Rates, make_dropout, register_net
 from steepest.models.resnet import BasicBlock, make_stage
 
 
@@ -77,16 +77,9 @@ class DrnD22(nn.Module):
         }
 
 
-@MODELS.register("drn-d-22")
-def drn_d_22(
-    classes: int,
-    channels: int = 3,
-    *,
-    dropout: Placement = "none",
-    dropout_rate: float | None = None,
-) -> nn.Module:
-    """Make a DRN-D-22 for segmentation, with logits [N, classes, H, W]."""
-    return DrnD22(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+register_net(
+    "drn-d-22", DrnD22, "Make a DRN-D-22 for segmentation, with logits [N, classes, H, W]."
+)
 
 
 def _make_layer(

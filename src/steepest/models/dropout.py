@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from torch import nn
 
 from steepest.errors import InputError, UnknownNameError
+from steepest.models.base import MODELS
 
 Placement = Literal["none", "head", "blocks"]
 """``head`` is before the last layer alone, ``blocks`` is inside every block."""
@@ -48,3 +50,25 @@ def place_dropout(placement: Placement, rate: float | None) -> Rates:
 def make_dropout(rate: float | None) -> nn.Module:
     """Make the layer for one place; neither form has weights, so names stay the same."""
     return nn.Identity() if rate is None else nn.Dropout(rate)
+
+
+def register_net(name: str, kind: Callable[..., nn.Module], summary: str) -> None:
+    """File a net whose only options say where activations are dropped.
+
+    Args:
+        name: Name of the model.
+        kind: Its class, which takes ``classes``, ``channels`` and ``dropout``.
+        summary: What building it does, for the list of models.
+    """
+
+    def build(
+        classes: int,
+        channels: int = 3,
+        *,
+        dropout: Placement = "none",
+        dropout_rate: float | None = None,
+    ) -> nn.Module:
+        return kind(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+
+    build.__doc__ = summary
+    MODELS.register(name)(build)

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from steepest.errors import InputError
-from steepest.models.base import MODELS
-from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
+from steepest.models.dropout import NOWHERE, Rates, make_dropout, register_net
 
 _EPS = 1e-3
 _MOMENTUM = 0.01
@@ -155,16 +154,11 @@ class SameConv2d(nn.Conv2d):
         return super().forward(F.pad(x, margins))
 
 
-@MODELS.register("efficientnet-lite0")
-def efficientnet_lite0(
-    classes: int,
-    channels: int = 3,
-    *,
-    dropout: Placement = "none",
-    dropout_rate: float | None = None,
-) -> nn.Module:
-    """Make an EfficientNet-Lite0 for photographs, of 160x160 to 224x224 pixels."""
-    return EfficientNetLite0(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+register_net(
+    "efficientnet-lite0",
+    EfficientNetLite0,
+    "Make an EfficientNet-Lite0 for photographs, of 160x160 to 224x224 pixels.",
+)
 
 
 def find_imagenet_weights() -> Path:

@@ -12,7 +12,14 @@ from torch import Tensor, nn
 
 from steepest.errors import UnknownNameError
 from steepest.models.base import MODELS, draw_convolutions
-from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
+from steepest.models.dropout import (
+    NOWHERE,
+    Placement,
+    Rates,
+    make_dropout,
+    place_dropout,
+    register_net,
+)
 
 Stem = Literal["s1", "s2", "imagenet"]
 """The layers before the stages.
@@ -129,6 +136,9 @@ class Bottleneck(nn.Module):
 
 Block = type[BasicBlock | Bottleneck]
 
+_18, _50 = (2, 2, 2, 2), (3, 4, 6, 3)
+"""Blocks of each stage."""
+
 
 class ResNet(nn.Module):
     """A stem, four stages of 64, 128, 256 and 512 channels, the mean, and a linear layer.
@@ -222,109 +232,39 @@ def _make_shortcut(
 
 
 class ResNet18(ResNet):
-    """ResNet-18 as used on ImageNet, with torchvision's names and first weights.
-
-    Args:
-        classes: The number of classes.
-        channels: The number of image channels.
-        dropout: How likely activations are dropped, and where.
-    """
+    """ResNet-18 as used on ImageNet, with torchvision's names and first weights."""
 
     def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
-        super().__init__(
-            BasicBlock, (2, 2, 2, 2), classes, channels, stem="imagenet", dropout=dropout
-        )
+        super().__init__(BasicBlock, _18, classes, channels, stem="imagenet", dropout=dropout)
         draw_convolutions(self)
-
-
-@MODELS.register("resnet18")
-def resnet18(
-    classes: int,
-    channels: int = 3,
-    *,
-    dropout: Placement = "none",
-    dropout_rate: float | None = None,
-) -> nn.Module:
-    """Make a ResNet-18 for photographs, of 224x224 pixels or so."""
-    return ResNet18(classes, channels, dropout=place_dropout(dropout, dropout_rate))
 
 
 class ResNet50(ResNet):
-    """ResNet-50 as used on ImageNet, with torchvision's names and first weights.
-
-    Args:
-        classes: The number of classes.
-        channels: The number of image channels.
-        dropout: How likely activations are dropped, and where.
-    """
+    """ResNet-50 as used on ImageNet, with torchvision's names and first weights."""
 
     def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
-        super().__init__(
-            Bottleneck, (3, 4, 6, 3), classes, channels, stem="imagenet", dropout=dropout
-        )
+        super().__init__(Bottleneck, _50, classes, channels, stem="imagenet", dropout=dropout)
         draw_convolutions(self)
 
 
-@MODELS.register("resnet50")
-def resnet50(
-    classes: int,
-    channels: int = 3,
-    *,
-    dropout: Placement = "none",
-    dropout_rate: float | None = None,
-) -> nn.Module:
-    """Make a ResNet-50 for photographs, of 224x224 pixels or so."""
-    return ResNet50(classes, channels, dropout=place_dropout(dropout, dropout_rate))
-
-
 class CifarResNet18(ResNet):
-    """ResNet-18 as used on CIFAR, with torchvision's names.
-
-    Args:
-        classes: The number of classes.
-        channels: The number of image channels.
-        dropout: How likely activations are dropped, and where.
-    """
+    """ResNet-18 as used on CIFAR, with torchvision's names."""
 
     def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
-        super().__init__(BasicBlock, (2, 2, 2, 2), classes, channels, stem="s1", dropout=dropout)
-
-
-@MODELS.register("cifar-resnet18")
-def cifar_resnet18(
-    classes: int,
-    channels: int = 3,
-    *,
-    dropout: Placement = "none",
-    dropout_rate: float | None = None,
-) -> nn.Module:
-    """Make a ResNet-18 for small images."""
-    return CifarResNet18(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+        super().__init__(BasicBlock, _18, classes, channels, stem="s1", dropout=dropout)
 
 
 class CifarResNet50(ResNet):
-    """ResNet-50 as used on CIFAR, with torchvision's names.
-
-    Args:
-        classes: The number of classes.
-        channels: The number of image channels.
-        dropout: How likely activations are dropped, and where.
-    """
+    """ResNet-50 as used on CIFAR, with torchvision's names."""
 
     def __init__(self, classes: int, channels: int = 3, *, dropout: Rates = NOWHERE) -> None:
-        super().__init__(Bottleneck, (3, 4, 6, 3), classes, channels, stem="s1", dropout=dropout)
+        super().__init__(Bottleneck, _50, classes, channels, stem="s1", dropout=dropout)
 
 
-@MODELS.register("cifar-resnet50")
-def cifar_resnet50(
-    classes: int,
-    channels: int = 3,
-    *,
-    dropout: Placement = "none",
-    dropout_rate: float | None = None,
-) -> nn.Module:
-    """Make a ResNet-50 for small images."""
-    return CifarResNet50(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+register_net("resnet18", ResNet18, "Make a ResNet-18 for photographs, of 224x224 pixels or so.")
+register_net("resnet50", ResNet50, "Make a ResNet-50 for photographs, of 224x224 pixels or so.")
+register_net("cifar-resnet18", CifarResNet18, "Make a ResNet-18 for small images.")
+register_net("cifar-resnet50", CifarResNet50, "Make a ResNet-50 for small images.")
 
 
 class ResNet3d18(ResNet):
@@ -346,9 +286,8 @@ class ResNet3d18(ResNet):
         *,
         dropout: Rates = NOWHERE,
     ) -> None:
-        depths = (2, 2, 2, 2)
         super().__init__(
-            BasicBlock, depths, classes, channels, stem=stem, layers=VOLUMES, dropout=dropout
+            BasicBlock, _18, classes, channels, stem=stem, layers=VOLUMES, dropout=dropout
         )
 
 

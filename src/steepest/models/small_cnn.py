@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from steepest.models.base import MODELS
-from steepest.models.dropout import NOWHERE, Placement, Rates, make_dropout, place_dropout
+from steepest.models.dropout import NOWHERE, Rates, make_dropout, register_net
 
 
 class SmallCnn(nn.Module):
@@ -42,16 +41,7 @@ class SmallCnn(nn.Module):
         return logits
 
 
-@MODELS.register("small-cnn")
-def small_cnn(
-    classes: int,
-    channels: int = 3,
-    *,
-    dropout: Placement = "none",
-    dropout_rate: float | None = None,
-) -> nn.Module:
-    """Make a small net for small images."""
-    return SmallCnn(classes, channels, dropout=place_dropout(dropout, dropout_rate))
+register_net("small-cnn", SmallCnn, "Make a small net for small images.")
 
 
 def _make_layer(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.core.progress import Progress
+from steepest.core.torch_settings import lay_out, memory_format, own_randomness
 from steepest.data.base import Images
 from steepest.data.sealed import Labels
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
@@ -24,7 +25,6 @@ from steepest.training.fast.compiled_step import CompiledStep
 from steepest.training.fast.step import RecordedStep, Step
 from steepest.training.probes.learning import begin_from_probe, learn_head
 from steepest.training.recipe import Recipe
-from steepest.training.torch_settings import lay_out, memory_format, own_randomness
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from steepest.core.progress import Progress
+from steepest.core.torch_settings import lay_out, memory_format, own_randomness
 from steepest.errors import NonFiniteError
 from steepest.strategies.networks.game import Game
 from steepest.strategies.networks.image_vae import ImageVae, split_groups
 from steepest.strategies.networks.replay import Replay
 from steepest.strategies.networks.row_draws import RowDraws
-from steepest.training.torch_settings import lay_out, memory_format, own_randomness
 
 
 class ImageRows(Protocol):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from steepest.core.seeds import derive
+from steepest.core.torch_settings import own_randomness
 from steepest.errors import InputError, SettingWarning
 from steepest.modules.batches import Inputs
 from steepest.strategies.base import Strategy
@@ -19,7 +20,6 @@ from steepest.strategies.networks.game import Game
 from steepest.strategies.networks.image_vae import kl_divergence
 from steepest.strategies.networks.pool_images import PoolImages, Scaling, fit_scaling
 from steepest.strategies.view import PoolView
-from steepest.training.torch_settings import own_randomness
 
 _COLLAPSED_NATS = 1.0
 _COLLAPSED_NATS_EACH = 0.03

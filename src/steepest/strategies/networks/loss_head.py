@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from steepest.core.seeds import derive
+from steepest.core.torch_settings import own_randomness
 from steepest.errors import InputError, ModelError
 from steepest.modules.batches import Inputs
 from steepest.modules.features import Features, extract_features
 from steepest.modules.preserve import evaluating
 from steepest.training.auxiliary_head import Extra
-from steepest.training.torch_settings import own_randomness
 
 _WIDTH = 128
 """Features that are made of each map."""
