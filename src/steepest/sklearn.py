@@ -13,12 +13,10 @@ import numpy.typing as npt
 
 from steepest.core.seeds import SampleId, derive
 from steepest.errors import InputError
+from steepest.loop.arrays import as_rows, check_kinds, check_rows, numbers_of, read_labels
 from steepest.loop.chooser import Chooser, as_features, with_targets
-from steepest.loop.estimators import check_classifier, fit_clone
-from steepest.loop.label_array import check_kinds, check_rows, read_labels
-from steepest.loop.sample_rows import as_rows, numbers_of
+from steepest.loop.estimators import check_classifier, fit_clone, torch_inside
 from steepest.loop.shared_labels import SharedLabels
-from steepest.loop.torch_inside import torch_inside
 from steepest.pool import Label
 from steepest.selecting.options import (
     DEFAULT_STRATEGY,

@@ -25,9 +25,8 @@ from torch import nn
 
 from steepest.core.http_requests import Patience
 from steepest.labelling.exchange.folder import LoopFolder
-from steepest.labelling.label_studio.account import Account
-from steepest.labelling.label_studio.brush import encode_brush
-from steepest.labelling.label_studio.client import Client
+from steepest.labelling.label_studio.client import Account, Client
+from steepest.labelling.label_studio.masks import encode_brush
 from steepest.modules.weights import save_weights
 from steepest.pool import State
 

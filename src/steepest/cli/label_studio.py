@@ -16,8 +16,7 @@ from steepest.core.http_requests import Patience
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, LoopFolder
-from steepest.labelling.label_studio.account import URL_VARIABLE, find_account
-from steepest.labelling.label_studio.client import Client
+from steepest.labelling.label_studio.client import URL_VARIABLE, Client, find_account
 from steepest.labelling.label_studio.project import (
     Project,
     default_title,

@@ -14,16 +14,31 @@ from steepest.core.seeds import SampleId, check_seed, derive
 from steepest.core.wording import counted
 from steepest.errors import InputError, PoolError
 from steepest.labelling import Answers, apply
-from steepest.loop.answers import Asking, as_answers, ask_for, check_functions, give, name_of
+from steepest.loop.answers import (
+    Asking,
+    LabelKinds,
+    as_answers,
+    ask_for,
+    check_functions,
+    give,
+    name_of,
+)
 from steepest.loop.chooser import Chooser, as_features
 from steepest.loop.folder import LoopFolder
-from steepest.loop.label_kinds import LabelKinds
 from steepest.loop.learner import Fit, Learner
 from steepest.loop.predictions import Predict
-from steepest.loop.queries import MOST_SKIPPED, asked_in, waiting_in, warn_of_skips
-from steepest.loop.round import Round, as_metrics, check_rounds, digest
+from steepest.loop.round import (
+    MOST_SKIPPED,
+    Round,
+    Stopwatch,
+    as_metrics,
+    asked_in,
+    check_rounds,
+    digest,
+    waiting_in,
+    warn_of_skips,
+)
 from steepest.loop.stopping import Until, is_enough
-from steepest.loop.stopwatch import Stopwatch
 from steepest.modules.precision import Precision
 from steepest.pool import Label, Pool, State
 from steepest.pool.values import plain_ids

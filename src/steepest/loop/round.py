@@ -1,18 +1,22 @@
-"""The record of one round of a loop."""
+"""Rounds of a loop: what is recorded, how long it took, and what was asked for in it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
 from steepest.core.seeds import SampleId
 from steepest.core.tables import from_table, to_table
-from steepest.errors import InputError, JournalError, SteepestError
+from steepest.errors import AllSkippedWarning, InputError, JournalError, SteepestError
+from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label
 
 ONLY = "metric"
@@ -95,3 +99,61 @@ def _number(value: Any, name: str) -> float:  # noqa: ANN401
             "without those that are not"
         )
     return float(plain)
+
+
+class Stopwatch:
+    """Adds up what each stage takes, until it is read."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def time(self, stage: str) -> Iterator[None]:
+        """Count what happens inside for a stage, also if it fails."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self._seconds[stage] = self._seconds.get(stage, 0.0) + spent
+
+    def take(self) -> dict[str, float]:
+        """Return the seconds by stage, and begin anew."""
+        taken, self._seconds = self._seconds, {}
+        return {stage: round(spent, 6) for stage, spent in taken.items()}
+
+
+MOST_SKIPPED = 10
+"""Samples that may be skipped one by one before a run takes it for a mistake."""
+
+
+def waiting_in(pool: Pool) -> tuple[SampleId, ...]:
+    """Return the samples without an answer yet, in the order in which they were asked for."""
+    queries = (event for event in pool.events() if event.verb is Verb.QUERY)
+    places = {event.id: place for place, event in enumerate(queries)}
+    # Somebody else may have asked for others, in a sheet for example.
+    ours = [sample for sample in pool.ids(State.QUERIED) if sample in places]
+    return tuple(sorted(ours, key=places.__getitem__))
+
+
+def asked_in(pool: Pool, cycle: int) -> dict[SampleId, str]:
+    """Return what was asked for in one round, in order, and who chose it."""
+    queries = (event for event in pool.events() if event.verb is Verb.QUERY)
+    return {event.id: event.who for event in queries if event.cycle == cycle}
+
+
+def warn_of_skips(pool: Pool, count: int) -> None:
+    """Warn that a run stops because nothing but skips came in.
+
+    Nothing is said while people are asked, nor at the end of a pool.
+    """
+    left = pool.counts()
+    over = left[State.LABELLED] and not left[State.UNLABELLED]
+    if count and not left[State.QUERIED] and not over:
+        warnings.warn(
+            f"all {count} samples that were asked for were skipped and none was labelled, so the "
+            "run stops here: call it again to go on. An answer of None skips a sample for good: "
+            "leave it out to be asked again; loop.pool.unlabel takes a skip back",
+            AllSkippedWarning,
+            stacklevel=4,
+        )

@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from steepest.core.seeds import SampleId
 from steepest.labelling.project.ledger import ProjectPool
-from steepest.loop.answers import give
+from steepest.loop.answers import LabelKinds, give
+from steepest.loop.arrays import Marked
 from steepest.loop.folder import open_project
-from steepest.loop.label_array import Marked
-from steepest.loop.label_kinds import LabelKinds
 from steepest.pool import State, Verb
 from steepest.selecting.samples import as_samples
 

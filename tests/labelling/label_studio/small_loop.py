@@ -9,8 +9,7 @@ from PIL import Image
 from steepest.core.http_requests import Patience
 from steepest.labelling.exchange.folder import LoopFolder, Settings
 from steepest.labelling.exchange.rounds import Round
-from steepest.labelling.label_studio.account import Account
-from steepest.labelling.label_studio.client import Client
+from steepest.labelling.label_studio.client import Account, Client
 from steepest.selecting.selection import Selection
 
 IDS = [f"{i}.png" for i in range(8)]

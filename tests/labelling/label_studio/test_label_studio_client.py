@@ -7,8 +7,13 @@ from fake_label_studio import PERSONAL, TOKEN, serving
 from small_loop import make_client
 
 from steepest.errors import InputError
-from steepest.labelling.label_studio.account import Account, check_address, find_account
-from steepest.labelling.label_studio.client import ServerError, UnavailableError
+from steepest.labelling.label_studio.client import (
+    Account,
+    ServerError,
+    UnavailableError,
+    check_address,
+    find_account,
+)
 
 QUERY = {"page": 1, "page_size": 10}
 

@@ -10,9 +10,13 @@ from hypothesis.extra.numpy import arrays
 
 from steepest.errors import InputError
 from steepest.labelling.exchange.vocabulary import Vocabulary
-from steepest.labelling.label_studio.brush import decode_brush, encode_brush
-from steepest.labelling.label_studio.masks import draw_map, vote_map
-from steepest.labelling.label_studio.polygon import fill_polygon
+from steepest.labelling.label_studio.masks import (
+    decode_brush,
+    draw_map,
+    encode_brush,
+    fill_polygon,
+    vote_map,
+)
 
 WORDS = Vocabulary("segmentation", ("road", "car"))
 

@@ -7,7 +7,7 @@ import pytest
 from small_loop import add_round, journal, make_loop
 
 from steepest.errors import InputError, PoolError
-from steepest.labelling.label_studio.brush import encode_brush
+from steepest.labelling.label_studio.masks import encode_brush
 from steepest.labelling.label_studio.project import ensure_project
 from steepest.labelling.label_studio.pull import Reading, pull
 from steepest.labelling.label_studio.push import Pictures, push

@@ -158,7 +158,7 @@ def write_out(
     else:
         write_atomically(out, export_text(arguments.export, made, folder))
     if arguments.export == "label-studio" and folder is not None:
-        from steepest.labelling.label_studio.config import make_config
+        from steepest.labelling.label_studio.tasks import make_config
 
         write_atomically(folder.path / CONFIG, make_config(folder.vocabulary) + "\n")
 

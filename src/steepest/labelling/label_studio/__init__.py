@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from steepest.labelling.label_studio.account import find_account
-from steepest.labelling.label_studio.client import Client
+from steepest.labelling.label_studio.client import Client, find_account
 from steepest.labelling.label_studio.project import ensure_project
 from steepest.labelling.label_studio.pull import Reading, pull
 from steepest.labelling.label_studio.push import Pictures, push

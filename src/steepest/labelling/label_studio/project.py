@@ -12,8 +12,7 @@ from steepest.errors import InputError, SettingWarning
 from steepest.labelling.exchange.folder import LoopFolder
 from steepest.labelling.exchange.vocabulary import Vocabulary
 from steepest.labelling.label_studio.client import Client, ServerError
-from steepest.labelling.label_studio.config import find_difference, make_config
-from steepest.labelling.label_studio.tasks import MODEL_VERSION
+from steepest.labelling.label_studio.tasks import MODEL_VERSION, find_difference, make_config
 
 SAMPLING = "Uncertainty sampling"
 _PAGE = 100

@@ -1,4 +1,4 @@
-"""Labels in an array, where a mark stands for a sample without one."""
+"""Samples and labels as scikit-learn takes them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,33 @@ import numpy.typing as npt
 from torch import Tensor
 
 from steepest.errors import InputError
+
+
+def as_rows(samples: Any) -> tuple[Any, int]:  # noqa: ANN401
+    """Return samples in a form that has rows, and how many.
+
+    Raises:
+        InputError: If there are none.
+    """
+    if hasattr(samples, "tocsr"):
+        samples = samples.tocsr()  # Other sparse forms have no rows to take.
+    elif not hasattr(samples, "__len__"):
+        samples = np.asarray(samples)
+    count = int(samples.shape[0]) if hasattr(samples, "shape") else len(samples)
+    if count == 0:
+        raise InputError("the pool is empty: there is nothing to learn from or to choose")
+    return samples, count
+
+
+def numbers_of(samples: Any) -> npt.NDArray[np.float64] | None:  # noqa: ANN401
+    """Return samples as rows of numbers [N, D], if that is what they are."""
+    dense = samples.toarray() if hasattr(samples, "toarray") else samples
+    try:
+        rows = np.asarray(dense, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return rows.reshape(len(rows), -1) if rows.ndim > 1 else None
+
 
 Marked = npt.NDArray[np.object_]
 """Labels [N]; None where there is none."""
