@@ -57,7 +57,7 @@ class UnknownNameError(InputError):
     """There is nothing of that name.
 
     Attributes:
-        kind: What was looked for, such as ``"strategy"``.
+        kind: The kind of name, such as ``"strategy"``.
         name: The name that is not there.
         known: The names that are.
     """
@@ -117,7 +117,7 @@ class FailedRunsError(SteepestError):
     """Some runs of a comparison failed, and the others went on without them.
 
     Attributes:
-        problems: What went wrong, a line per run.
+        problems: The errors, one line per run.
     """
 
     def __init__(self, problems: Iterable[str]) -> None:

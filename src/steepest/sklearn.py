@@ -64,7 +64,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             module and ``"margin"`` where there is none.
         options: Options for a strategy given by name.
         start: The strategy while fewer than two classes are known.
-        unlabelled: What stands in y for a sample without a label; None and NaN always do. Set it
+        unlabelled: The value in y for a sample without a label; None and NaN always do. Set it
             to None if −1 is one of your classes.
         subset: Score only a random subset of this size, or of k if that is more.
         batch_size: Samples at once, and at most so many in one call of ``predict_proba``.

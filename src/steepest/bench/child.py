@@ -45,7 +45,7 @@ class Job:
         model: A name for ``steepest.models.build``.
         classes: The number of classes.
         channels: The number of image channels.
-        norm: Which norm.
+        norm: The norm.
         precision: How products are computed.
         threads: CPU threads.
     """
@@ -115,7 +115,7 @@ def score_pool(
     Args:
         model: In eval mode, on its device.
         pool: Samples [N, ...], on any device.
-        norm: Which norm.
+        norm: The norm.
         precision: How products are computed.
         progress: Updated after each batch.
     """

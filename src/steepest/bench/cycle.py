@@ -47,9 +47,9 @@ class CycleBench:
     Args:
         config: The experiment; its strategy is replaced.
         variants: The strategies.
-        folder: Where the runs go.
+        folder: The folder of the runs.
         progress: Shows how far it is.
-        command: What was typed, for the record.
+        command: The command as typed, for the record.
 
     Raises:
         ConfigError: If the experiment has a single cycle, after which nothing is chosen.

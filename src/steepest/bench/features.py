@@ -104,7 +104,7 @@ class FeaturesBench:
         folder: Images; None makes ``images`` JPEG files.
         images: How many to make.
         rounds: How often each way is measured.
-        device: Where to compute.
+        device: The device.
         seed: Decides the images.
         progress: Updated after each pass.
         command: As typed, for the record.

@@ -38,7 +38,7 @@ class Settings:
         channels_last: Whether images and volumes keep their channels last.
         growth: Whether to measure how time grows as well.
         seed: Decides weights and inputs.
-        command: What was typed, for the record.
+        command: The command as typed, for the record.
     """
 
     workloads: tuple[str, ...]

@@ -170,10 +170,10 @@ class LabellingBench:
 
     Args:
         seeds: Of the projects, a sitting for each.
-        strategies: What picks; ``default`` is what the page takes by itself.
+        strategies: The strategy that picks; ``default`` is the page's own.
         labels: Answers in each sitting.
         progress: Shows how far it is.
-        command: What was typed, for the record.
+        command: The command as typed, for the record.
     """
 
     def __init__(

@@ -111,7 +111,7 @@ class PeakGauge:
     replays a recorded graph allocates nothing, so the one that records it has to be among them.
 
     Args:
-        device: Where the calls compute.
+        device: The device of the calls.
     """
 
     def __init__(self, device: torch.device) -> None:

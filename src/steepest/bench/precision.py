@@ -68,7 +68,7 @@ class Settings:
         pool: Unlabelled samples to score, at most.
         top: The share of the pool that counts as chosen.
         seed: Decides the labelled samples, the weights, the training and the pool.
-        command: What was typed, for the record.
+        command: The command as typed, for the record.
     """
 
     preset: str
@@ -247,7 +247,7 @@ class PrecisionResult(Stored):
         preset: The configuration that the model was trained by.
         data: The data set.
         model: The model.
-        norm: Which norm was the score.
+        norm: The norm that was the score.
         labels: Labelled samples that it was trained on.
         epochs: Passes over them.
         test_metrics: How good it is.
@@ -393,7 +393,7 @@ def train_and_draw(
         config: Says the model, the labels (``loop.initial``), the recipe and the seed.
         data: The data set.
         pool: How many unlabelled samples at most.
-        device: Where to train.
+        device: The device to train on.
         progress: Updated after each epoch.
 
     Raises:

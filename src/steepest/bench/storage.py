@@ -25,7 +25,7 @@ class Stored:
 
     Attributes:
         schema: The form of this table.
-        command: What was typed.
+        command: The command as typed.
         environment: Versions and hardware.
         device: ``"cpu"`` or ``"cuda"``.
         seed: Decides every draw.
@@ -90,11 +90,11 @@ class Table:
     """One table, with what a reader must know around it.
 
     Attributes:
-        conditions: What was measured and where, in one sentence.
+        conditions: The measurement and its conditions, in one sentence.
         header: Titles of the columns.
         rows: Cells in the order of the header.
         notes: What to know of each row, or why it has no numbers; empty for nothing.
-        names: What the notes call the rows.
+        names: The name of the rows in the notes.
     """
 
     conditions: str

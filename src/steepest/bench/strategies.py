@@ -74,7 +74,7 @@ class Settings:
         k: How many are chosen.
         limit_seconds: After which one trial is given up.
         seed: Decides the samples and the head.
-        command: What was typed, for the record.
+        command: The command as typed, for the record.
     """
 
     strategies: tuple[str, ...]

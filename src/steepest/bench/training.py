@@ -65,7 +65,7 @@ class Settings:
         steps: Of each timing, instead of seconds.
         runs: Numbers of trainings side by side.
         rounds: In which all take turns; the best counts.
-        command: What was typed, for the record.
+        command: The command as typed, for the record.
     """
 
     load: Workload

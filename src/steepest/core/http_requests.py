@@ -41,7 +41,7 @@ class Patience:
 
         Args:
             failures: Failures so far, from 1.
-            asked_seconds: What the server itself asked for.
+            asked_seconds: The wait that the server asked for.
         """
         own = self.first_wait_seconds * 2.0 ** (failures - 1)
         return min(max(own, asked_seconds), _LONGEST_WAIT_SECONDS)

@@ -84,7 +84,7 @@ def decode_journal(data: bytes, path: Path) -> tuple[list[Entry], bytes]:
 
     Args:
         data: The whole journal.
-        path: Where it is from, for messages.
+        path: The source, for messages.
 
     Raises:
         JournalError: If a line is damaged, or does not follow those before it.

@@ -60,7 +60,7 @@ def table(caption: object, header: Sequence[object], rows: Iterable[Sequence[obj
     """Return a table, of which a phone shows each row as a list; a matrix scrolls sideways.
 
     Args:
-        caption: What the table shows.
+        caption: A description of the table.
         header: Names of the columns.
         rows: The first cell of each heads its row; a cell that is a ready ``td`` is kept.
     """
@@ -88,7 +88,7 @@ def whole_page(title: str, header: Safe, main: Safe, foot: Safe, style: str = ""
     """Return one file of HTML that needs nothing from outside.
 
     Args:
-        title: What the browser calls it.
+        title: The browser's name for it.
         header: What stands above.
         main: The page itself.
         foot: What stands below.

@@ -21,7 +21,7 @@ def import_own(kind: str, name: str, form: str) -> object:
     """Import what is named; modules of the current directory are found too.
 
     Args:
-        kind: What it is to be, in the words of an error message (``"strategy"``).
+        kind: The expected kind, for error messages (``"strategy"``).
         name: ``package.module:name``.
         form: What to write in its place (``"package.module:Class"``).
 
@@ -60,10 +60,10 @@ def import_own_class(kind: str, name: str, base: type[T], said: str) -> type[T]:
     """Import a class that derives from one of ours and can be made.
 
     Args:
-        kind: What it is to be, in the words of an error message.
+        kind: The expected kind, for error messages.
         name: ``package.module:Class``.
         base: What it derives from.
-        said: What that is called (``"steepest.tasks.Task"``).
+        said: Its name (``"steepest.tasks.Task"``).
 
     Raises:
         InputError: If there is no such class, or it lacks what it should have.
@@ -85,7 +85,7 @@ def own_failures_told(kind: str, name: str) -> Iterator[None]:
     """Tell an error in the user's own code in one line, with its place in their file.
 
     Args:
-        kind: What it is, in the words of an error message.
+        kind: A description for error messages.
         name: ``package.module:name``; what goes by a plain name is ours, and keeps its traceback.
 
     Raises:

@@ -19,7 +19,7 @@ class Registry(Generic[T]):
     a name is asked for.
 
     Args:
-        kind: What the entries are, in the words of an error message (``"strategy"``).
+        kind: The kind of entries, for error messages (``"strategy"``).
         package: The package whose modules register themselves.
         outside: Finds what is named ``package.module:name``: no entry, but of the user's own code.
     """

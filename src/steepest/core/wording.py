@@ -23,7 +23,7 @@ def counted(count: int, one: str, several: str = "") -> str:
 
     Args:
         count: How many.
-        one: What one of them is called.
+        one: The singular.
         several: What others are called; by default with an s behind.
     """
     return f"{count} {one if count == 1 else several or f'{one}s'}"

@@ -30,7 +30,7 @@ class Unpacking:
 
     Attributes:
         folder: Its path in the archive.
-        target: What it is called in the data folder.
+        target: The name in the data folder.
         inner: The archive within the archive that holds it, if there is one.
         nested: Whether its files are archives, each of which becomes a folder.
         sorted_by: The official file that says which class's folder each file belongs to, if it
@@ -92,7 +92,7 @@ class Holding:
         test_count: Number of test samples.
         classes: Number of classes.
         source: How to obtain it.
-        terms: What its publisher asks for.
+        terms: The publisher's terms.
         site: The publisher's page.
         files: The official files.
         layouts: What may lie in the data folder; the first that is there counts.

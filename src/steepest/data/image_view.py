@@ -48,7 +48,7 @@ class ViewReader:
     Args:
         files: The images.
         size: The side of what is seen, S.
-        shorter: What the shorter side is resized to; at least the size.
+        shorter: The length that the shorter side is resized to; at least the size.
     """
 
     draws = 5

@@ -73,7 +73,7 @@ def from_torch(
             ``"segmentation"`` (labels are maps of bytes, 255 where they do not count).
         plain: The training set without random changes, as samples are scored; None takes
             ``train``.
-        name: What the data set is called.
+        name: The name of the data set.
         workers: Processes that read ahead; by default up to eight, one core left, and none for
             data sets that the main script defines.
 
@@ -134,7 +134,7 @@ def from_hugging_face(
         mean: Per channel.
         std: Per channel.
         task: What the labels are for.
-        name: What the data set is called.
+        name: The name of the data set.
         workers: Processes that read ahead.
 
     Raises:

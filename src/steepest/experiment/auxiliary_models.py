@@ -31,7 +31,7 @@ class AuxiliaryModels:
     Args:
         setup: Its strategy says what is needed.
         folder: Where it is kept from cycle to cycle.
-        cycle: Which cycle begins.
+        cycle: The cycle that begins.
         model: The task's model, before its training.
     """
 
@@ -51,7 +51,7 @@ class AuxiliaryModels:
 
         Args:
             pool: Says what is labelled.
-            training: What the model's own training cost.
+            training: The cost of the model's own training.
             side_by_side: Trains several at a time, where that is possible.
 
         Returns:

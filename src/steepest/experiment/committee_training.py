@@ -54,7 +54,7 @@ class SideBySide:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        # What is under way can be resumed: nobody has to wait for it.
+        # What is under way can be resumed: no one has to wait for it.
         for worker in self._workers:
             worker.stop(at_once=kind is not None)
         for worker in self._workers:

@@ -73,7 +73,7 @@ def compare(
             many as a GPU has room for, and for one on a CPU or beside other runs.
         deadline: In the seconds of ``time.time()``: no cycle is begun that would probably end
             later. The same call goes on from there.
-        command: What the user typed, kept with the results.
+        command: The command as typed, kept with the results.
         engine: Where runs are made: ``"here"``, in processes of this machine, or ``"ray"``, one run
             at a time in each actor of a Ray cluster; all its machines must see the folder.
         track: Where metrics are sent after each cycle: ``"mlflow"``, ``"wandb"`` or
@@ -117,7 +117,7 @@ def run_missing(
         jobs: Runs side by side; None picks a number for the machine.
         member_jobs: As for ``compare``.
         deadline: As for ``compare``, for all of them together.
-        command: What the user typed, kept with the results.
+        command: The command as typed, kept with the results.
         engine: As for ``compare``.
         track: As for ``compare``.
 
@@ -178,7 +178,7 @@ def _run_all(
         try:
             _watch(pool, missing, member_jobs, deadline, shown)
         except BaseException as error:
-            # Runs under way are resumable: nobody has to wait for them.
+            # Runs under way are resumable: no one has to wait for them.
             for worker in list((pool._processes or {}).values()):  # noqa: SLF001 - no child but its own
                 worker.terminate()
             if isinstance(error, BrokenProcessPool):

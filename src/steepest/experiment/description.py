@@ -60,7 +60,7 @@ def describe(
         variants: The strategies of this call.
         seeds: The seeds of this call.
         out: The comparison's folder.
-        command: What the user typed.
+        command: The command as typed.
         running: Whether this call is going to run something. If not, the folder says of commands
             and versions what it said before: its results are not of this machine.
 

@@ -42,7 +42,7 @@ class RunFolder:
     Args:
         path: The folder; made if it is not there.
         config: The run's configuration.
-        data: What tells the run's data from others.
+        data: The identity of the run's data.
 
     Raises:
         RunFolderError: If the folder holds something else, or is in use.

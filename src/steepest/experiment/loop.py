@@ -44,7 +44,7 @@ class Experiment:
         config: What to run.
         out: The run's folder. The same folder and configuration go on where they stopped.
         data: The data set, if it is loaded already.
-        labeller: Who answers, for what is asked alone; by default the data set's own labels.
+        labeller: Answers the queries; by default with the data set's own labels.
         progress: Updated during trainings and scorings.
         shared: A file through which runs of a seed share the training of the first cycle.
         member_jobs: Members of a committee that are trained side by side, in processes of their

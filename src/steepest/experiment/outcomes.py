@@ -106,7 +106,7 @@ class Comparison:
     """The runs of one comparison, or a single run.
 
     Attributes:
-        name: What the comparison is called.
+        name: The name of the comparison.
         strategies: Labels of the strategies that were asked for.
         seeds: Seeds that were asked for.
         runs: Every run that was asked for, by strategy and seed; a run that has not begun has no
@@ -119,7 +119,7 @@ class Comparison:
         variants: Name and options of the strategy behind a label, where they are on record.
         task: The registered task that it is measured as; the configuration's if not given.
         chosen_metric: What is compared instead of the task's headline; None for the headline.
-        data: What tells the data that the runs were made with from others; empty if it is not on
+        data: The identity of the data that the runs were made with; empty if it is not on
             record.
     """
 

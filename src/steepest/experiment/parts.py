@@ -107,7 +107,7 @@ def fresh_model(
     """Return a model that fits the data, with first weights by the seed or from a file.
 
     Args:
-        part: Which model.
+        part: The model.
         data: Says the number of classes and channels.
         seed: Decides the weights.
         options: More options, where the model's own do not say otherwise.

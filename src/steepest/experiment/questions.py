@@ -34,7 +34,7 @@ def ask(setup: Setup, pool: Pool, labeller: Labeller, ids: Sequence[SampleId], c
     Args:
         setup: Its task says what a label can be, its strategy chose.
         pool: Where answers are kept.
-        labeller: Who answers.
+        labeller: Answers the queries.
         ids: The samples in question.
         cycle: For which cycle; 0 is the initial set.
 

@@ -81,9 +81,9 @@ class Record:
         model: Fingerprint of the trained model.
         company: Fingerprints of what was kept beside it: a committee by number, a head as extra.
             Runs of older versions have none.
-        training: What the training cost.
-        scoring: What choosing cost.
-        auxiliary: What training for the strategy's sake cost, beside the model; None without any.
+        training: The cost of training.
+        scoring: The cost of choosing.
+        auxiliary: The cost of training for the strategy, without the model; None without any.
         environment: Versions and hardware, and a mark of each module of the user's own code.
         purposes: What sealed training labels were read for while the cycle trained and chose, each
             once. Training on label maps reads those of labelled samples; anything else is the

@@ -35,7 +35,7 @@ def fields_of(outcome: Outcome | None, members: Cost | None) -> dict[str, Any]:
 
     Args:
         outcome: The choice; None in the last cycle, which makes none.
-        members: What training a committee cost.
+        members: The cost of training a committee.
     """
     if outcome is None:
         chosen = ("selected", "selected_scores", "wanted", "unwanted")

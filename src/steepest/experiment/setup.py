@@ -81,9 +81,9 @@ class Setup:
 
         Args:
             folder: Holds the weights of the cycle before, after a restart.
-            cycle: Which cycle begins.
+            cycle: The cycle that begins.
             previous: The model of the cycle before, if this process has trained it.
-            member: Which model of a committee; 0 is the task's own.
+            member: The number of the model in its committee; 0 is the task's own.
         """
         loop = self.config.loop
         seed = derive(self.config.seed, "member", member) if member else self.config.seed

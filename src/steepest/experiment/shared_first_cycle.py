@@ -38,7 +38,7 @@ class SharedCycle:
     Args:
         path: The file, before the beginning of the key is added to its name; it may not be there
             yet, or be of something else.
-        key: What tells this training from others.
+        key: The identity of this training.
     """
 
     def __init__(self, path: Path, key: str) -> None:
@@ -102,7 +102,7 @@ def train_cycle(
         setup: Says how it is trained.
         model: Trained in place.
         pool: Says what is labelled.
-        cycle: Which cycle.
+        cycle: The cycle.
         checkpoint: Where the state of the training is kept.
         extra: A head that is trained along.
         shared: The file through which runs share their first cycle.

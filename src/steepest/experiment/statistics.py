@@ -183,7 +183,7 @@ class Summary:
     """Every number of a comparison.
 
     Attributes:
-        name: What the comparison is called.
+        name: The name of the comparison.
         metric: Key of the metric that all of it is about; higher is better.
         n: How many seeds count for every strategy. Statistics of a strategy rest on its own
             seeds, of which there may be more: see ``counts``.
@@ -196,7 +196,7 @@ class Summary:
             complete seed in common with the baseline is left out.
         contrasts: Tests against the baseline; Holm's family is all strategies of one measure.
         penalty: None without a pair of strategies that has two seeds, or with one budget.
-        common: What strategies chose in common; None without a pair that has a seed in common.
+        common: Samples that strategies chose in common; None without a pair with a common seed.
     """
 
     name: str

@@ -49,7 +49,7 @@ class Plan:
     """Comparisons to make, one after another.
 
     Attributes:
-        name: What the study is called.
+        name: The name of the study.
         groups: In the order in which they are to be made.
     """
 

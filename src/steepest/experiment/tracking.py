@@ -130,7 +130,7 @@ class Tracking:
     Args:
         kind: A name of ``TRACKERS``.
         folder: Of the results.
-        project: What the tracker calls the experiment.
+        project: The tracker's name for the experiment.
 
     Raises:
         InputError: If the tracker's library is not installed, or cannot be used.

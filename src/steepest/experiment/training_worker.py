@@ -35,7 +35,7 @@ class Trained:
     Attributes:
         state: The trained weights, by name.
         result: How it went.
-        spent: What the process measured.
+        spent: The measurements of the process.
         warned: Its warnings, as ``warnings.warn_explicit`` takes them.
     """
 

@@ -104,7 +104,7 @@ class FileFeatures:
         Args:
             files: Those that are missing.
             step: Advanced by each batch.
-            device: Where to compute.
+            device: The device.
             batch_size: Files at once; None is what suits the device.
 
         Returns:

@@ -37,7 +37,7 @@ def folder_features(
         backbone: Computes them.
         store: Where they are kept; by default ``.steepest/features`` in the folder.
         batch_size: Images at once; by default what suits the device.
-        device: Where to compute.
+        device: The device.
         progress: Whether to show progress.
 
     Returns:

@@ -39,7 +39,7 @@ def image_features(
         store: The folder that they are kept in; images that are in it are not computed again.
         ids: The samples' names [N]; by default the index.
         batch_size: Images at once; by default what suits the device.
-        device: Where to compute.
+        device: The device.
         progress: Whether to show progress.
 
     Raises:

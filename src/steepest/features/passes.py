@@ -52,7 +52,7 @@ class Pass(Generic[S, R]):
         read: Reads a sample; runs in several threads.
         keep: Told of all samples whose features, if any, are kept now.
         batch_size: Samples at once.
-        device: Where to compute.
+        device: The device.
     """
 
     backbone: Backbone

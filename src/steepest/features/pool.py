@@ -46,7 +46,7 @@ def pool_features(
         store: Where features are kept; by default in ``.steepest/features`` of a folder, or beside
             a file of texts, and nowhere for what is in memory.
         batch_size: Samples at once; by default what suits the device.
-        device: Where to compute.
+        device: The device.
         progress: Whether to show progress.
 
     Raises:

@@ -36,7 +36,7 @@ def text_features(
         backbone: Computes them.
         store: The folder that they are kept in; None keeps them nowhere.
         batch_size: Texts at once; by default what suits the device.
-        device: Where to compute.
+        device: The device.
         progress: Whether to show progress.
 
     Raises:

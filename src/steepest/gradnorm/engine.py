@@ -362,10 +362,10 @@ class Engine:
 
         Args:
             fast: The parameters that were measured by rules.
-            rows: Which samples.
+            rows: The samples.
             inputs: N samples.
-            losses: What was measured.
-            tables: What was found [N, P], for each loss.
+            losses: The measurements.
+            tables: The result [N, P], for each loss.
         """
         if not (fast and rows and self._is_fine()):
             return set()

@@ -32,7 +32,7 @@ def reference_norms(
         inputs: N samples.
         loss: A name or a callable.
         targets: Labels [N, ...] where the loss takes some.
-        norm: Which norm.
+        norm: The norm.
 
     Returns:
         [N], or [N, P] for ``"per-tensor"``.

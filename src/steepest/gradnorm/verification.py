@@ -31,7 +31,7 @@ def verify(
     Args:
         engine: Measured them.
         inputs: N samples.
-        loss: Which loss.
+        loss: The loss.
         targets: Labels [N, ...] where the loss takes some.
         found: The norms per tensor [N, P] to compare with the reference.
         samples: How many to look at.

@@ -36,7 +36,7 @@ class BoundTerms:
         approx3: The same with the gradient under the model before; None without one.
         solution_norm: ‖s‖.
         norm: Which norm a gradient's is.
-        loss: Which loss of a sample.
+        loss: The loss of a sample.
         note: How the target was computed if not by forward mode.
     """
 
@@ -92,7 +92,7 @@ def bound_terms(
         task: Whose losses are meant.
         pool: N samples; with targets for ``loss="true-label"``.
         direction: s; gradients are measured over the parameters that it has entries for.
-        loss: Which loss of a sample.
+        loss: The loss of a sample.
         norm_kind: Of the gradient. ``"tensor-sum"`` is never smaller than ``"l2"``, so that the
             bound holds with it too, and is looser.
         earlier: The model of the cycle before, for Approx-3.

@@ -28,7 +28,7 @@ class Curvature(ABC):
         objective: Whose curvature it is.
 
     Attributes:
-        name: What it is called.
+        name: The name.
         objective: As given.
     """
 
@@ -153,9 +153,9 @@ def gauss_newton(
     Args:
         model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose training loss is meant.
-        examples: What the model was trained on, or a fixed part of it.
-        weight_decay: What the optimiser's weight decay was.
-        layers: Which parameters take part.
+        examples: The model's training data, or a fixed part of it.
+        weight_decay: The optimiser's weight decay.
+        layers: The parameters that take part.
         batch_size: Examples in flight.
     """
     return GaussNewton(
@@ -212,11 +212,11 @@ def hessian(
     Args:
         model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose loss is meant.
-        examples: What the model was trained on, or a fixed part of it.
-        weight_decay: What the optimiser's weight decay was.
-        layers: Which parameters take part.
+        examples: The model's training data, or a fixed part of it.
+        weight_decay: The optimiser's weight decay.
+        layers: The parameters that take part.
         batch_size: Examples in flight.
-        loss: Which loss of a sample; influence is about the one the model was trained by.
+        loss: The loss of a sample; influence is about the one the model was trained by.
     """
     return Hessian(
         Objective(

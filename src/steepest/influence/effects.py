@@ -43,7 +43,7 @@ class Influences:
     Attributes:
         values: [N] in double precision on the CPU. Positive: with one more such sample the test
             loss falls, and without it the test loss rises.
-        loss: Which loss of a sample was differentiated.
+        loss: The loss of a sample that was differentiated.
         way: How: by forward-mode differentiation, or by difference quotients.
         note: Why not by the first; empty if so.
         seconds: How long it took.
@@ -81,7 +81,7 @@ def influence_on_test(
         task: Whose losses are meant.
         pool: N samples; with targets for ``loss="true-label"``.
         direction: s; parameters without an entry do not count.
-        loss: Which loss of a sample.
+        loss: The loss of a sample.
         batch_size: Samples in flight.
         progress: Whether to show progress.
 
@@ -162,7 +162,7 @@ def influences_on_test(
         task: Whose losses are meant.
         pool: N samples; with targets for ``loss="true-label"``.
         directions: D vectors with the same entries, or solutions that hold them.
-        loss: Which loss of a sample.
+        loss: The loss of a sample.
         batch_size: Samples in flight.
         progress: Whether to show progress.
 

@@ -163,7 +163,7 @@ def only_where_known(
 
     Args:
         labels: Drawn class indices [N, ...].
-        targets: What the samples are labelled with [N, ...]; None if that is not known.
+        targets: Labels of the samples [N, ...]; None if unknown.
         ignored: What a target says where no class is known; None if every position has one.
 
     Returns:
@@ -198,9 +198,9 @@ def fit_ekfac(
     Args:
         model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose training loss is meant.
-        examples: What the model was trained on, or a fixed part of it.
-        weight_decay: What the optimiser's weight decay was.
-        layers: Which parameters take part.
+        examples: The model's training data, or a fixed part of it.
+        weight_decay: The optimiser's weight decay.
+        layers: The parameters that take part.
         batch_size: Examples in flight; draws do not depend on it.
         seed: Seeds the labels, keyed by the example's row.
         progress: Whether to show progress.

@@ -39,7 +39,7 @@ class Examples:
 
     Attributes:
         inputs: N samples: a tensor, a tuple of positional tensors or a dict of keyword tensors.
-        targets: What the task learns from [N, ...]; None if it is not known.
+        targets: The task's targets [N, ...]; None if it is not known.
 
     Raises:
         InputError: If there are none, or targets of another number.
@@ -68,7 +68,7 @@ class ImageExamples:
 
     Attributes:
         images: uint8 or float32 [N, C, ...].
-        targets: What the task learns from [N, ...]; None if it is not known.
+        targets: The task's targets [N, ...]; None if it is not known.
         mean: Per channel, of bytes on the 0..1 scale [C].
         std: Per channel, on the same scale [C].
 

@@ -119,7 +119,7 @@ class FirstThatWorks:
         other: How the other way is called.
 
     Attributes:
-        way: Which way the last computation went.
+        way: The route of the last computation.
         reason: Why the better one was left; empty if it was not.
     """
 

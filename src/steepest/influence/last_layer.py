@@ -76,10 +76,10 @@ def solve_last_layer(
     Args:
         model: Any module whose logits [N, C] come straight from a linear layer; left unchanged.
         task: Whose training loss is meant.
-        examples: What the model was trained on, or a fixed part of it.
+        examples: The model's training data, or a fixed part of it.
         wanted: v, with entries for the last layer at least.
         damping: λ.
-        weight_decay: What the optimiser's weight decay was.
+        weight_decay: The optimiser's weight decay.
         batch_size: Examples in flight.
         progress: Whether to show progress.
 

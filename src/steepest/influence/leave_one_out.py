@@ -72,7 +72,7 @@ def leave_one_out(
         train: The n examples.
         test: Whose summed loss is watched.
         weight_decay: Above 0, or there is no single optimum.
-        rows: Which examples to leave out, one at a time; None for each of them.
+        rows: The examples to leave out, one at a time; None for each of them.
         progress: Whether to show progress.
 
     Raises:

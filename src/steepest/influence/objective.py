@@ -81,10 +81,10 @@ class Objective:
         model: Any module that returns logits, or carries them in its output.
         task: Whose loss is meant.
         examples: The n examples.
-        weight_decay: What the optimiser's weight decay was; it is part of the objective.
+        weight_decay: The optimiser's weight decay; it is part of the objective.
         layers: Which parameters θ takes part; the others are constants.
         batch_size: Examples in flight; results do not depend on it but for rounding.
-        loss: Which loss of a sample.
+        loss: The loss of a sample.
 
     Attributes:
         parameters: The parameters θ by name; they follow the model.
@@ -180,8 +180,8 @@ def summed_gradient(
         model: Any module that returns logits, or carries them in its output; left unchanged.
         task: Whose loss is meant.
         examples: The test examples x_j.
-        loss: Which loss of a sample.
-        layers: Which parameters take part, the same as for the curvature.
+        loss: The loss of a sample.
+        layers: The parameters that take part, the same as for the curvature.
         batch_size: Examples in flight.
 
     Raises:

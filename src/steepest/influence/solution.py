@@ -18,7 +18,7 @@ class Solution:
     Attributes:
         vector: s, one tensor for each parameter.
         solver: What computed it.
-        curvature: Which matrix C is.
+        curvature: The matrix C.
         damping: λ, what was added to the diagonal of C.
         effective_damping: λ and the weight decay together.
         iterations: Products with the whole matrix or with parts of it, as the note says.

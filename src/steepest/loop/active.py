@@ -80,8 +80,8 @@ class ActiveLoop:
         task: What a torch model's logits mean; default cross-entropy.
         batch_size: Samples at once, and at most so many in one call of ``predict``.
         precision: Precision of gradients, for strategies that take them.
-        device: Where to choose; by default where the model is.
-        support: What some strategies take beside the model, or a function that returns it.
+        device: The device to choose on; by default the model's.
+        support: Inputs of some strategies besides the model, or a function that returns it.
         folder: A labelling project that keeps labels and rounds, made if it is not there; goes on
             where it stopped, with the labels that others gave. None is memory alone.
         progress: Whether to show progress.

@@ -30,10 +30,10 @@ class Learner:
         fit: The user's trainer.
         predict: The user's predictions, to be taken instead of a model.
         model: A module that ``fit`` trains in place.
-        strategy: Who chooses; None takes what suits.
+        strategy: The strategy; None takes a suitable one.
         options: Options for a strategy given by name.
-        start: Who chooses while nothing is labelled, and by predictions while only one class is.
-        support: What strategies take beside the model, or a function that returns it.
+        start: The strategy while nothing is labelled, and by predictions while only one class is.
+        support: Inputs of strategies besides the model, or a function that returns it.
 
     Attributes:
         model: The present torch model.

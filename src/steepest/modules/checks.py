@@ -225,7 +225,7 @@ def check_company(alone: Any, rows: Tensor, together: Any, coarseness: float) ->
     Args:
         alone: The outputs of a batch whose samples went through the model one by one.
         rows: Some of its samples.
-        together: What the model returns for these side by side.
+        together: The model's output for these side by side.
         coarseness: Of the numbers that the model computes with.
 
     Raises:

@@ -171,7 +171,7 @@ class _Thinned:
         layers: The dropout layers by name.
         rows: The number of samples in the batch.
         masks: Where masks come from.
-        draw: Which network.
+        draw: The network.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ def straighten(
         func: Any function.
         args: Its positional arguments.
         kwargs: Its named arguments.
-        result: What it returned.
+        result: Its return value.
     """
     if func in _PLAIN:
         like = torch.empty(result.shape, device="meta")

@@ -344,7 +344,7 @@ class IndependenceCheck:
         Args:
             call: Returns the outputs of the model.
             inputs: N samples.
-            losses: What is to be measured; a loss that comes with the package is not looked at.
+            losses: The loss to measure; a loss that comes with the package is not looked at.
 
         Raises:
             InputError: If they differ.

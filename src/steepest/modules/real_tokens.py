@@ -25,7 +25,7 @@ class Texts(NamedTuple):
 
     Attributes:
         rows: Where they are in the batch [n].
-        columns: Which tokens are no padding [l].
+        columns: The tokens that are no padding [l].
         inputs: The texts without padding.
     """
 

@@ -40,7 +40,7 @@ class Artefact(ABC):
     Attributes:
         name: The name users type; set by the ``artefact`` decorator.
         title: What it shows, in a line.
-        paper: Where it is in the paper, such as ``"Table 1"``.
+        paper: Its place in the paper, such as ``"Table 1"``.
         aliases: Other names that users may type.
     """
 

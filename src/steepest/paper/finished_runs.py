@@ -31,7 +31,7 @@ class FinishedRun:
     Attributes:
         setting: The experiment, as the artefact calls it.
         strategy: The strategy's name.
-        config: What was asked for.
+        config: The request.
         store: Its files.
         differences: In what its own configuration differs, a phrase each.
         not_taken: Folders of other complete runs of the same experiment and seed.
@@ -139,7 +139,7 @@ def find_run(
     """Return the run that differs least from what is wanted; None if there is none.
 
     Args:
-        setting: What the artefact calls the experiment.
+        setting: The artefact's name for the experiment.
         strategy: The strategy's name.
         wanted: The configuration.
         stored: Where to look; the first of equals is taken.

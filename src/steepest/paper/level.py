@@ -49,7 +49,7 @@ class Setting:
     Attributes:
         config: The preset that is run.
         set: What is changed in it.
-        variant: Which of its variants is taken.
+        variant: The variant in use.
         seeds: How many seeds, where it is not the level's number.
         stand_in: What stands in for the paper's data, in words; empty for the data themselves.
         same_as: The experiment whose runs are taken instead of own ones.
@@ -95,7 +95,7 @@ class Level:
     """A size in which everything can be made.
 
     Attributes:
-        name: What it is called.
+        name: The name.
         seeds: How many seeds.
         deeper: The model that is trained on what another one chose.
         strategies: Options by strategy, where they are not the defaults.

@@ -40,8 +40,8 @@ class ModelDirections:
     Args:
         work: Holds models and data.
         run: Whose models.
-        losses: Which losses v is made of.
-        curvatures: Which matrices.
+        losses: The losses that v is made of.
+        curvatures: The matrices.
     """
 
     def __init__(

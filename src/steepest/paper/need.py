@@ -13,7 +13,7 @@ class Need:
     """Runs that an artefact is made from.
 
     Attributes:
-        setting: Which experiment, as ``levels/*.toml`` name them, such as ``"cifar10"``.
+        setting: The experiment, as ``levels/*.toml`` name them, such as ``"cifar10"``.
         strategies: Whose runs, by the strategies' names.
         weights: Whether the weights of every cycle are needed, and not the records alone.
         seeds: How many seeds at most; None takes all of the level.

@@ -85,7 +85,7 @@ def render_artefact(
         level: At which size.
         parts: Tables and figures.
         figures: SVG files by the name of their part.
-        command: What the user typed.
+        command: The command as typed.
     """
     one = made.artefact
     header = element(
@@ -113,7 +113,7 @@ class Entry:
     Attributes:
         name: What users type.
         title: What it shows.
-        paper: Where it is in the paper.
+        paper: Its place in the paper.
         state: Whether all of it is there.
         runs: How many runs are behind it.
         command: What made it.

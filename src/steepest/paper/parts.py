@@ -56,7 +56,7 @@ class FigurePart:
     Attributes:
         name: Name of its files, without the ending.
         caption: Below it.
-        description: What it shows, for those who do not see it.
+        description: A description for screen readers.
         panels: Side by side, two in a row.
     """
 

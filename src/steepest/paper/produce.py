@@ -48,7 +48,7 @@ def produce(
         artefacts: What to make.
         work: Where, at which size, and from what.
         jobs: Runs side by side; None picks a number for the machine.
-        command: What the user typed, kept with the results.
+        command: The command as typed, kept with the results.
         runs: Whether runs that are missing are made.
 
     Raises:
@@ -93,7 +93,7 @@ def tell_departures(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
 
     Args:
         work: Its runs that were used are those behind the artefact.
-        needs: What the artefact is made from.
+        needs: The inputs of the artefact.
     """
     level = work.level
     strategies = list(dict.fromkeys(run.strategy for run in work.used.values()))

@@ -126,7 +126,7 @@ def row(
 
     Args:
         about: Columns of its own.
-        values: What was measured, by seed; may be empty.
+        values: The measurements by seed; may be empty.
         number: What is published.
         comparable: Whether ours was measured on the data that the paper's was.
     """

@@ -19,7 +19,7 @@ def examples_of(
     Args:
         work: Holds the data.
         run: Whose data set.
-        ids: Which samples.
+        ids: The samples.
         purpose: What their labels are read for; None leaves them sealed.
     """
     data = work.data(run)

@@ -44,7 +44,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class _Part(Comparing):
-    """Some runs of a comparison: those that nobody has made yet."""
+    """Some runs of a comparison: those that no one has made yet."""
 
     pairs: frozenset[tuple[str, int]] = frozenset()
 
@@ -54,7 +54,7 @@ class _Part(Comparing):
         return parse_variants(self.strategies)
 
     def includes(self, label: str, seed: int) -> bool:
-        """Return whether nobody has made this run yet."""
+        """Return whether no one has made this run yet."""
         return (label, seed) in self.pairs
 
 
@@ -111,7 +111,7 @@ def make_missing(
         work: Says what is there; its ``problems`` are filled in.
         artefacts: What is to be made.
         jobs: Runs side by side; None picks a number for the machine.
-        command: What the user typed, kept with the runs.
+        command: The command as typed, kept with the runs.
 
     Raises:
         InputError: If ``jobs`` is no number of jobs.

@@ -50,7 +50,7 @@ class Workspace:
 
     Attributes:
         level: How large everything is.
-        out: Where results go; runs are made in its folder ``runs``.
+        out: The folder of results; runs are made in its folder ``runs``.
         sources: Folders in which complete runs are looked for.
         progress: Updated during long work.
         deadline: In the seconds of ``time.time()``; nothing long is begun later.

@@ -91,7 +91,7 @@ def rows_csv(rows: Sequence[Row], preset: str) -> str:
     """Return rows as CSV; what is not there is empty, and several values are joined by blanks.
 
     Args:
-        rows: What was found.
+        rows: The result.
         preset: The size that it was made in, said in each row: a file is looked at alone.
     """
     header = list(dict.fromkeys(key for row in rows for key in row))

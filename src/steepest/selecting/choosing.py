@@ -28,8 +28,8 @@ class Outcome:
         selection: What was chosen.
         lowest: The least wanted candidates with their scores, lowest first; none if samples have
             no score each.
-        preparing: What training for the strategy cost, before choosing; None if it takes none.
-        choosing: What choosing cost.
+        preparing: The cost of training for the strategy, before choosing; None if it takes none.
+        choosing: The cost of choosing.
     """
 
     selection: Selection
@@ -52,7 +52,7 @@ def choose_from(
         model: Left unchanged.
         samples: All of the pool, labelled samples included.
         k: How many.
-        strategy: Who chooses.
+        strategy: The strategy.
         how: How it looks at the pool.
         lowest: How many of the least wanted samples to name.
     """

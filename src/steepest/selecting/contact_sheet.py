@@ -94,7 +94,7 @@ def contact_sheet(choice: PretrainedChoice, shown: Shown, *, pool: str, command:
     Args:
         choice: What was chosen.
         shown: Returns the picture or the text of a sample.
-        pool: What the pool is called.
+        pool: The name of the pool.
         command: What made the choice, to be copied.
     """
     picks = choice.selection

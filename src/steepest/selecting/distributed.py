@@ -111,7 +111,7 @@ class Chunk:
     """Samples of one task.
 
     Attributes:
-        positions: Where they stand in the pool [n].
+        positions: Positions in the pool [n].
         ids: Their ids [n].
     """
 
@@ -290,7 +290,7 @@ def distribute(
         samples: All of the pool.
         labelled: The labelled samples, which may be of another pool.
         lens: How they are looked at in this process.
-        strategy: Who chooses.
+        strategy: The strategy.
         options: Of the selection.
     """
     engine, support = options.on_ray, options.support or NO_SUPPORT

@@ -1,4 +1,4 @@
-"""A look at the first logits of a selection, which nobody has to wait for."""
+"""A look at the first logits of a selection, which no one has to wait for."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def single_logits_named(model: nn.Module, samples: Loadable, task: Losses) -> It
     need.
 
     Args:
-        model: Where it computes.
+        model: The model; its device is used.
         samples: At least one sample that it takes.
         task: Whose classes the logits were meant for.
 

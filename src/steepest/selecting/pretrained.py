@@ -73,7 +73,7 @@ def choose_on_features(
     Args:
         table: Features of the pool, labelled samples included.
         k: How many to choose.
-        strategy: Who chooses; None is the default.
+        strategy: The strategy; None is the default.
         how: How the pool is looked at; what it names as labelled is left out.
         labels: The class of each labelled sample, by id: names, or numbers.
 

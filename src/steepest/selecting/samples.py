@@ -58,7 +58,7 @@ class Samples:
 
     Attributes:
         whole: The pool that these samples are a part of, or all of.
-        positions: Where they stand in it [N].
+        positions: Positions in it [N].
         has_measurements: Whether labels that were read are real numbers, as for a regression.
     """
 

@@ -67,9 +67,9 @@ def score(
         batch_size: Samples at once; the result does not depend on it.
         precision: Precision of gradients, for strategies that take them: ``"fp32"``, ``"tf32"``
             (GPUs may multiply with ten bits of fraction; on a CPU it is fp32) or ``"bf16"``.
-        device: Where to compute; by default where the model is.
+        device: The device; by default the model's.
         progress: Whether to show progress.
-        support: What some strategies take beside the model: targets of labelled samples, a
+        support: Inputs of some strategies besides the model: targets of labelled samples, a
             committee, the model of the cycle before, features; see ``Support``.
         shard: Score one of several parts of the candidates, such as ``"2/4"``; ``Scores.merge``
             puts all of them together.

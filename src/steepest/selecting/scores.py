@@ -53,7 +53,7 @@ class Scores:
         predicted: The most likely class of each sample [N]; None for those strategies, and where a
             sample has more than one.
         gradients: Whether gradients were measured.
-        shard: Which part of the pool was scored.
+        shard: The part of the pool that was scored.
         conditions: How it was scored, if it is one of several shards.
     """
 

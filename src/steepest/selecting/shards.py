@@ -23,7 +23,7 @@ class Shard:
     """One of several parts of a pool.
 
     Attributes:
-        number: Which part it is, from 1 on.
+        number: The number of the part, from 1 on.
         count: How many parts there are.
     """
 

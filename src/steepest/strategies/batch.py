@@ -35,7 +35,7 @@ class Batch:
 
     Args:
         ids: The samples' ids [N].
-        inputs: What the model takes.
+        inputs: The model's input.
         model: The model in eval mode.
         engine: Measures gradients; None for strategies that did not declare to need them.
         seed: Seeds every draw, keyed by sample id.

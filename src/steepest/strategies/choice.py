@@ -18,10 +18,10 @@ class Choice:
     """k samples of a pool, the most wanted first.
 
     Attributes:
-        positions: Where they stand among the candidates [k]; distinct.
+        positions: Positions among the candidates [k]; distinct.
         scores: How much each was wanted when it was taken [k].
         values: The scores of all candidates [N], if the strategy gives one to each.
-        said: What the strategy says of its choice, in a sentence with a full stop; it begins the
+        said: The strategy's comment on its choice, in a sentence with a full stop; it begins the
             verdict on the picks.
     """
 

@@ -48,7 +48,7 @@ class GradnormSpread(Strategy):
     has left them with norms near zero, so that all lie near the origin.
 
     Attributes:
-        criterion: Which gradient norm: that of ``entropy-gradnorm``, ``fisher-gradnorm``, ``egl``
+        criterion: The gradient norm: that of ``entropy-gradnorm``, ``fisher-gradnorm``, ``egl``
             or ``expected-gradnorm``.
         criterion_options: The options of that strategy.
         method: ``"d2"`` draws with chances ∝ distance²; ``"k-centre"`` takes the farthest, which

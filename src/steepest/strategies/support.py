@@ -26,7 +26,7 @@ class Support:
         members: Further models of the same task, trained apart from the model: a committee.
         previous: The model of the cycle before.
         untrained: A model that has not learnt anything yet, where there is no cycle before.
-        extra: What was trained along with the model at the strategy's own wish.
+        extra: Modules trained along with the model at the strategy's own wish.
         features: Features of one's own for each sample of the pool, by id [D]; strategies that
             choose by features take them instead of the model's.
     """

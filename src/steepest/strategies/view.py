@@ -93,7 +93,7 @@ class PoolView:
         seed: Seeds every draw.
         labelled: The labelled samples, as a view of their own.
         unlabelled: All that have no label, if these are a part of them.
-        support: What was given beside the model.
+        support: Inputs besides the model.
         progress: Told of every pass over the samples.
     """
 

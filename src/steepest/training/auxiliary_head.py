@@ -27,7 +27,7 @@ class Extra(nn.Module, ABC):
         """Return what is added to the mean of the task's losses.
 
         Args:
-            features: What the model computed of B samples, with its graph.
+            features: The model's output for B samples, with its graph.
             losses: The task's loss of each sample [B], with its graph.
         """
 

@@ -29,7 +29,7 @@ class LabelledImages:
 
     Attributes:
         images: uint8 or float32 [N, C, ...].
-        labels: What the task learns from [N, ...].
+        labels: The task's targets [N, ...].
         mean: Per channel, of bytes on the 0..1 scale [C].
         std: Per channel, on the same scale [C].
         augment: What happens to an image before it is seen; None leaves it to its reader.

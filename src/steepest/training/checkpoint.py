@@ -62,7 +62,7 @@ class Checkpoint:
             optimizer: With its momentum.
             epochs: How many are done.
             seconds: How long they took.
-            key: What tells this training from others.
+            key: The identity of this training.
         """
         if time.monotonic() - self._written < self._every_seconds:
             return

@@ -58,7 +58,7 @@ def predict_logits(
         images: uint8 or float32 [N, C, ...], on any device or on disk.
         mean: Per channel, of bytes on the 0..1 scale [C].
         std: Per channel, on the same scale [C].
-        device: Where to compute.
+        device: The device.
         batch_size: Images at a time; by default as many as their size suggests.
 
     Returns:
@@ -90,10 +90,10 @@ def evaluate(
         model: Maps images [B, C, ...] to logits [B, K, ...]; it is moved to ``device``.
         task: Decides what is measured.
         images: uint8 or float32 [N, C, ...].
-        labels: What the task learns from [N, ...].
+        labels: The task's targets [N, ...].
         mean: Per channel, of bytes on the 0..1 scale [C].
         std: Per channel, on the same scale [C].
-        device: Where to compute.
+        device: The device.
         batch_size: Images at a time; by default as many as their size suggests.
 
     Raises:

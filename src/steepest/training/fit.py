@@ -67,16 +67,16 @@ def fit(
         model: Trained on from the weights it has.
         task: Decides the loss.
         images: uint8 or float32 [N, C, ...], in memory or on disk.
-        labels: What the task learns from [N, ...].
+        labels: The task's targets [N, ...].
         recipe: How to train.
         mean: Per channel, of bytes on the 0..1 scale [C].
         std: Per channel, on the same scale [C].
         augmentation: The data set's own, used where the recipe says ``auto``.
         seed: Decides order, augmentation and dropout.
-        device: Where to compute; images in memory are moved there once.
+        device: The device; images in memory are moved there once.
         progress: Updated after each epoch.
         checkpoint: Where the state is kept at the end of an epoch, and found again.
-        extra: What is trained along with the model, in place too.
+        extra: Modules trained along with the model, in place too.
 
     Raises:
         InputError: If there is nothing to learn from, or one sample for batch norm.

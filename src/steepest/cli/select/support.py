@@ -125,7 +125,7 @@ def _rows(path: Path, known: Collection[str]) -> Iterator[tuple[str, str, str, s
         return
     is_lines = path.suffix == SUFFIXES["jsonl"]
     if is_lines or (is_sheet(path) and _split(lines[0]) != _HEADER):
-        # As `steepest ingest` takes it; rows that nobody has filled in are not labelled.
+        # As `steepest ingest` takes it; rows that no one has filled in are not labelled.
         for row in filter(lambda row: row.answered, (read_jsonl if is_lines else read_csv)(path)):
             label = None if row.empty else str(row.label).strip()
             yield row.where, str(row.id), str(row.id), label

@@ -22,7 +22,7 @@ def read_atoms_folder(folder: Path, *, sigma_angstrom: float = 7.0) -> Templates
     """Read every structure of a folder; classes are named by the files.
 
     Args:
-        folder: Where the files are; subfolders are not searched.
+        folder: The location of the files; subfolders are not searched.
         sigma_angstrom: Standard deviation of the Gaussian that each atom is blurred by.
 
     Raises:

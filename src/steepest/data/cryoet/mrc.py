@@ -24,7 +24,7 @@ def read_mrc_folder(folder: Path) -> Templates:
     """Read every MRC file of a folder; classes are named by the files.
 
     Args:
-        folder: Where the files are; subfolders are not searched.
+        folder: The location of the files; subfolders are not searched.
 
     Raises:
         InputError: If the library that reads MRC files is not installed.

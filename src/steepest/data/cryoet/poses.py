@@ -45,8 +45,8 @@ def draw_poses(
 
     Args:
         seed: Of the data set.
-        stream: Which part of it, such as ``"train"``; parts are independent.
-        indices: Which volumes [N].
+        stream: The part of it, such as ``"train"``; parts are independent.
+        indices: The volumes [N].
         classes: Their classes, int64 [N].
         radii_angstrom: Of all classes' particles [K]; neighbours keep off each other by it.
         settings: How far particles are shifted, and how many neighbours they have.

@@ -35,9 +35,9 @@ class Simulator:
         templates: Density maps of the classes.
         settings: The microscope, the noise, and how particles lie.
         seed: Of everything random.
-        stream: Which part of a data set; parts of other names are independent.
+        stream: The part of a data set; parts of other names are independent.
         noise_seed: Other noise on the same particles; ``seed`` if not given.
-        device: Where to compute. Devices differ by rounding alone.
+        device: The device. Devices differ by rounding alone.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Simulator:
 
         Args:
             classes: The class of each [N].
-            indices: Which volumes of the data set [N].
+            indices: The volumes of the data set [N].
 
         Returns:
             float32 [N, S, S, S], on the device.

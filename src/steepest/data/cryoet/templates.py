@@ -122,7 +122,7 @@ def read_template_archive(folder: Path, *, core: bool = True) -> Templates:
     """Read templates from a folder.
 
     Args:
-        folder: Where the two files are.
+        folder: The location of the two files.
         core: Whether to return only those marked as the core of a data set.
 
     Raises:

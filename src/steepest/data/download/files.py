@@ -122,7 +122,7 @@ def count_megabytes(
 
     Args:
         progress: Where it is shown.
-        description: What is under way.
+        description: The work in progress.
         total_bytes: How much there is; None if nobody knows.
         done_bytes: How much was done before.
     """

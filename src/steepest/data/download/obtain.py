@@ -35,7 +35,7 @@ class Obtained:
     """State of a data set in the data folder.
 
     Attributes:
-        paths: What the data set is read from; empty if something is still missing.
+        paths: The files of the data set; empty if something is still missing.
         new: Whether anything was added.
         missing: Names of official files that are still to be had.
     """
@@ -88,7 +88,7 @@ def obtain(
             bring_in(holding, source, root, effort)
         else:
             _download(holding, root, url, effort)
-        if begun:  # What was there is kept, and nobody has looked into it.
+        if begun:  # What was there is kept, and no one has looked into it.
             _is_whole(holding, root, effort)
         return _describe(holding, root, new=True)
 

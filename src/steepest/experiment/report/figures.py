@@ -349,7 +349,7 @@ def inline_svg(svg: bytes, identity: str, description: str) -> Safe:
     Args:
         svg: The file.
         identity: Prefix of its ids.
-        description: What the figure shows, for those who do not see it.
+        description: A description of the figure for screen readers.
     """
     text = svg.decode("utf-8")
     text = text[text.index("<svg") :].strip()

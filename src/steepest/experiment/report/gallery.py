@@ -32,7 +32,7 @@ class Pictures:
         config: The configuration, whose ``data`` table names the data set.
         own_code: Whether to run code that the configuration names; a folder of results may be
             anybody's.
-        made_with: What tells the data of the runs from others, if it is on record: a name or a
+        made_with: The identity of the data of the runs, if it is on record: a name or a
             relative path may by now lead to something else.
     """
 

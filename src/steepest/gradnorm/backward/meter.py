@@ -52,7 +52,7 @@ class Meter:
 
         Args:
             values: The losses, each [N].
-            outputs: What the model returned.
+            outputs: The model's output.
 
         Returns:
             Squared norms [N] by parameter for each loss, and who has none.

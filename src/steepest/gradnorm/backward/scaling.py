@@ -42,7 +42,7 @@ def scaled_sum(
 
     Args:
         values: The losses [N].
-        outputs: What the model returned.
+        outputs: The model's output.
         by_values: Whether to look at values, for which a GPU would have to be waited for.
 
     Returns:

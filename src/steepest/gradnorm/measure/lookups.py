@@ -16,7 +16,7 @@ class Lookup(Share):
     """Gradients of a table of which each sample uses some rows.
 
     Args:
-        ids: Which rows [N, T].
+        ids: The rows [N, T].
         gradients: What each use adds to its row [N, T, D].
         shape: [rows, D].
         skipped: A row that gets no gradient.

@@ -134,8 +134,8 @@ def gram_total(
 
     Args:
         grams: Makes both matrices [N, G, T, T] from ``a`` and ``g``.
-        a: What the inputs' matrix is made of [N, ...].
-        g: What the gradients' matrix is made of [N, ...].
+        a: Factors of the inputs' matrix [N, ...].
+        g: Factors of the gradients' matrix [N, ...].
         routes: Takes the reports.
 
     Returns:

@@ -39,7 +39,7 @@ class Routes:
         tf32: Whether single precision may be multiplied with ten bits of fraction.
         kernels: Whether hand-written kernels may be used.
         traced: Whether what happens is recorded for a compiler: then nothing may depend on values.
-        place: Which call of the model is being measured; set by the engine.
+        place: The call of the model that is being measured; set by the engine.
         taken: The route taken at each place.
         doubts: Per place, flags [N] of samples whose sum cancelled; read once per batch, because
             asking a GPU at once would make it wait.

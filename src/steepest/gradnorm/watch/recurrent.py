@@ -50,7 +50,7 @@ def _layers(cell: Cell, *args: Any) -> tuple[Tensor, ...]:  # noqa: ANN401 - as 
 
     Args:
         cell: Makes a step.
-        args: What the function was given.
+        args: The function's arguments.
     """
     packed = _is_packed(args)
     data, sizes = args[0], args[1].tolist() if packed else None

@@ -25,7 +25,7 @@ class Answer:
         id: The sample.
         label: Its label; None says that it is skipped.
         reason: Why it is skipped.
-        who: Who said so; empty leaves that to whoever applies it.
+        who: The person who said so; empty leaves that to whoever applies it.
         where: The place it was read from, such as ``"line 3"``.
         draw: Makes the label map that the label stands for.
     """
@@ -43,7 +43,7 @@ def merge(answers: Iterable[Answer], source: str, say: Callable[[Label], str]) -
 
     Args:
         answers: As they were read.
-        source: What they were read from, for messages.
+        source: Their source, for messages.
         say: Turns a label into words.
 
     Raises:

@@ -44,8 +44,8 @@ class Settings:
     Attributes:
         task: What is asked about each sample.
         classes: The classes' names [C].
-        pool: Where the samples are: a folder of images, or an array.
-        array: What tells the array from others; None for a folder, and in projects that were begun
+        pool: The location of the samples: a folder of images, or an array.
+        array: The identity of the array; None for a folder, and in projects that were begun
             before it was kept.
     """
 

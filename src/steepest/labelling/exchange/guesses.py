@@ -34,7 +34,7 @@ def guess(
 
     Args:
         model: Any module that returns logits, or carries them in its output.
-        pool: Where the samples are.
+        pool: The location of the samples.
         ids: Which to look at [N].
         words: The task and its classes.
         maps: Takes the maps in, for segmentation; None writes nothing and names them alone.

@@ -71,7 +71,7 @@ def ingest(
         folder: The loop's folder.
         kind: A format's name, or ``"label-studio"``; None goes by the file's name.
         relabel: Whether labels on record may be replaced.
-        who: Who labelled, if the file does not say.
+        who: The person who labelled, if the file does not say.
         background: The class of pixels without one, for masks of Label Studio.
         disagreement: What several annotators of Label Studio do who disagree: ``"refuse"`` or
             ``"majority"``.

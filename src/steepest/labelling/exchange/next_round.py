@@ -57,7 +57,7 @@ class Taken:
 
     Attributes:
         number: The number of the last round.
-        waiting: What earlier rounds asked for and nobody has answered, oldest first.
+        waiting: What earlier rounds asked for and no one has answered, oldest first.
         new: The round that was chosen now; None if enough was waiting.
     """
 

@@ -35,7 +35,7 @@ class Row:
         id: The sample, as it is written.
         label: The label as it is written; None or empty text says that there is none yet.
         skip: Why the sample is skipped; empty if it is not.
-        annotator: Who said so; empty if the file does not say.
+        annotator: The person who said so; empty if the file does not say.
         at: When, as it is written; empty if the file does not say.
     """
 

@@ -33,7 +33,7 @@ class Pictures:
     Attributes:
         how: ``"upload"`` sends the files, ``"embed"`` writes them into the tasks, ``"local"``
             names files that the server itself can read.
-        pool: Where the samples are; None takes the place that the loop knows.
+        pool: The location of the samples; None takes the place that the loop knows.
         root: The folder that the server may read, for ``"local"``.
     """
 

@@ -111,7 +111,7 @@ def make_task(
         image_url: Where the browser finds its picture.
         size: The picture's (height, width); None leaves the guess of a mask out.
         folder: The loop.
-        key: What tells the loop's pool from others.
+        key: The identity of the loop's pool.
     """
     return {
         "data": {

@@ -57,7 +57,7 @@ def add_answer(
 
     Args:
         connection: Within a transaction.
-        giver: Who answers.
+        giver: The person who answers.
         image: The row of the image that it is about.
         labels: The classes, as ``ClassList.encode`` returns them; None is a skip.
         settings: What holds now.

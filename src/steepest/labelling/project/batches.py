@@ -19,8 +19,8 @@ class Candidate:
 
     Attributes:
         image: Its number in the store.
-        score: What the strategy gave it; None for random draws.
-        strategy: What picked it.
+        score: Its score by the strategy; None for random draws.
+        strategy: The method that picked it.
         predicted: What the model thinks of it, as the store keeps it.
     """
 
@@ -53,7 +53,7 @@ def split_sizes(total: int, share: float) -> tuple[int, int]:
 def list_candidates(
     connection: sqlite3.Connection, *, held_out: bool, limit: int = -1
 ) -> list[tuple[int, str]]:
-    """Return numbers and ids of images that nobody has labelled or skipped, in random order."""
+    """Return numbers and ids of images that no one has labelled or skipped, in random order."""
     rows = connection.execute(
         """SELECT number, id FROM images WHERE open = 1 AND skips = 0 AND votes = 0
         AND held_out = ? ORDER BY shuffle LIMIT ?""",

@@ -34,7 +34,7 @@ def settle_suspected(store: Store, source: Source, budget: Budget | None = None)
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         budget: What may be read.
     """
     with store.reading() as connection:
@@ -162,11 +162,11 @@ def keep_labels(
     """Let the answers to files that changed hold for what is in them now.
 
     Copies of what was in them before follow them no longer. Files that are gone, or have changed
-    again, are left: nobody has seen what is in them.
+    again, are left: no one has seen what is in them.
 
     Args:
         connection: Within a transaction.
-        source: Where the samples are.
+        source: The location of the samples.
         settings: What holds now.
         samples: The samples; None for all.
 

@@ -123,7 +123,7 @@ class Classifier:
     Attributes:
         description: Its classes and its preprocessing.
         model: From features or pixels to logits, in eval mode.
-        device: Where it computes.
+        device: The device.
     """
 
     description: Description
@@ -219,7 +219,7 @@ def load_classifier(
         path: The file, such as ``photos/.steepest/models/version-0007.safetensors``.
         code: ``package.module:name`` where its net or its backbone is code of your own: a file
             that came from elsewhere could name any code, and has none run that you do not name.
-        device: Where to compute.
+        device: The device.
 
     Raises:
         InputError: If it is no such file, or names code that was not given.

@@ -21,7 +21,7 @@ class Content:
 
     Attributes:
         text: Equal for equal bytes alone; begins with the size.
-        stamp: What the disk said of the file.
+        stamp: The file's stamp.
     """
 
     text: str
@@ -58,7 +58,7 @@ def read_content(source: Source, sample: str, budget: Budget | None = None) -> C
     """Return what is in a sample's file; None if it cannot be read now, or is too large.
 
     Args:
-        source: Where the samples are.
+        source: The location of the samples.
         sample: The sample.
         budget: What may be read; None is anything.
     """
@@ -80,7 +80,7 @@ def read_if_new(source: Source, image: sqlite3.Row, budget: Budget) -> Content |
     """Return what is in an image's file, unless that is known.
 
     Args:
-        source: Where the samples are.
+        source: The location of the samples.
         image: Its row.
         budget: What may be read, unless the file is another one than was noted: then what was noted
             must not stay.
@@ -94,7 +94,7 @@ def check_shown(source: Source, sample: str, shown: str | None) -> None:
     """Refuse an answer to what was shown if another file has its name by now.
 
     Args:
-        source: Where the samples are.
+        source: The location of the samples.
         sample: The sample.
         shown: What ``Source.mark`` returned when it was shown; None is not compared.
 
@@ -120,7 +120,7 @@ def note_contents(
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         rows: With number and id of images.
         budget: What may be read.
     """
@@ -143,7 +143,7 @@ def note_answered(store: Store, source: Source, budget: Budget | None = None) ->
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         budget: What may be read.
     """
     with store.reading() as connection:

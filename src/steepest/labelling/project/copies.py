@@ -118,7 +118,7 @@ def find_copies(
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         settings: What holds now.
         among: Numbers of images; None is all.
         budget: What may be read.

@@ -66,7 +66,7 @@ def export_labels(
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         settings: What holds now.
         path: The file or folder to write.
         kind: Its format; None goes by its name.
@@ -131,7 +131,7 @@ def label_text(rows: Sequence[LabelRow], kind: Literal["csv", "jsonl"], between:
     Args:
         rows: The labels.
         kind: The format.
-        between: What stands between the cells of a table.
+        between: The separator between cells.
     """
     return _csv_text(rows, between) if kind == "csv" else _jsonl_text(rows)
 

@@ -34,9 +34,9 @@ class Given(NamedTuple):
     Attributes:
         where: Where it stands.
         sample: The sample's id.
-        labels: The names of its classes; None if nobody has said them, or it was skipped.
+        labels: The names of its classes; None if no one has said them, or it was skipped.
         skipped: Whether somebody skipped it.
-        annotator: Who said so; empty if the file does not say.
+        annotator: The person who said so; empty if the file does not say.
         at: When, as it is written; empty if the file does not say.
     """
 
@@ -74,7 +74,7 @@ def read_labels(path: Path, kind: Format, source: Source, classes: ClassList) ->
     Args:
         path: The file or folder.
         kind: Its format.
-        source: Where the samples are; subfolders of a folder may be the classes.
+        source: The location of the samples; subfolders of a folder may be the classes.
         classes: What is known; how several classes are written depends on it.
 
     Raises:
@@ -157,7 +157,7 @@ class Conflict:
     Attributes:
         sample: The sample.
         present: What it is labelled; None if people are split evenly.
-        given: What the file says.
+        given: The file's contents.
         line: Where it says so.
     """
 
@@ -176,7 +176,7 @@ class ImportReport:
         unchanged: Labels that were there already.
         conflicts: Labels that differ from what is there.
         passed_over: Labels of images that are not in the project.
-        unanswered: Rows in which nobody has said a label yet.
+        unanswered: Rows in which no one has said a label yet.
         outdated: Labels that were taken in before and were given up, the file being another now.
     """
 

@@ -52,7 +52,7 @@ class SampleFeatures:
 
     Args:
         store: The project's file, in which damaged samples are marked.
-        source: Where the samples are.
+        source: The location of the samples.
         settings: What holds now.
         backbone: Computes the rows.
 
@@ -256,7 +256,7 @@ class FeatureFinder:
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
     """
 
     def __init__(self, store: Store, source: Source) -> None:
@@ -307,7 +307,7 @@ def read_squares(
 
     Args:
         store: Where they are marked.
-        source: Where the samples are.
+        source: The location of the samples.
         ids: The samples.
         side: The square's side in pixels.
         settings: What holds now.

@@ -30,9 +30,9 @@ class About:
         named: Whether labels are given back as names of classes; None until the first one.
         classes: ``"fixed"``: a label names one of them. ``"growing"``: new labels add classes.
             ``"free"``: labels that cannot be classes are kept as they are, too.
-        pool: Where the samples are; empty if that is not known.
-        array: What tells the array of the samples from others.
-        key: What tells the samples and classes from others' on a server; empty until it is needed.
+        pool: The location of the samples; empty if that is not known.
+        array: The identity of the array of the samples.
+        key: Identifies the samples and classes on a server; empty until needed.
     """
 
     task: Literal["classification", "multi-label", "segmentation"] = "classification"

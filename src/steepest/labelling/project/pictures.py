@@ -62,7 +62,7 @@ class Pictures:
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         settings: Asked for what holds now.
         clock: Says what time it is.
     """

@@ -99,7 +99,7 @@ def predict_all(
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         settings: What holds now.
         features: Finds the features of samples.
         progress: Updated after each part.

@@ -76,7 +76,7 @@ class Project:
         pictures: Shows samples.
         trainer: Trains models in the background.
         accepting: Takes predictions as answers of somebody who has looked at them.
-        scan: What the look at the folder found.
+        scan: The result of scanning the folder.
     """
 
     def __init__(
@@ -336,7 +336,7 @@ class Project:
 
         Args:
             name: The class.
-            by: Who adds it.
+            by: The person who adds it.
 
         Raises:
             InputError: If it cannot be a class's name.
@@ -349,8 +349,8 @@ class Project:
         """Call a class otherwise; its labels stay.
 
         Args:
-            old: What it is called.
-            new: What it is called from now on.
+            old: The present name.
+            new: The new name.
             by: Who wants that.
 
         Raises:
@@ -374,7 +374,7 @@ class Project:
         Args:
             samples: The samples; None for all.
             mark: What ``changed_mark`` said of those that somebody has seen; None is any.
-            by: Who decides.
+            by: The person who decides.
 
         Returns:
             How many.
@@ -399,7 +399,7 @@ class Project:
         Args:
             samples: The samples; None for all.
             mark: What ``changed_mark`` said of those that somebody has seen; None is any.
-            by: Who decides.
+            by: The person who decides.
 
         Returns:
             How many.
@@ -441,6 +441,6 @@ def _prepare(
 
 
 def _check_mark(seen: str | None, there: str) -> None:
-    """Refuse a decision about files that nobody has seen."""
+    """Refuse a decision about files that no one has seen."""
     if seen is not None and seen != there:
         raise InputError("other files have changed meanwhile; look at the list again, then decide")

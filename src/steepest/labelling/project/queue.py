@@ -86,7 +86,7 @@ class Queue:
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         settings: Returns what holds now.
         clock: Returns the time.
         after_answer: Called after an answer is on disk; its errors do not undo that and are
@@ -116,7 +116,7 @@ class Queue:
         person at two browsers holds other samples at each.
 
         Args:
-            annotator: Who asks.
+            annotator: The person who asks.
             count: How many at most.
             browser: Where.
             seconds: For how long those that are returned are kept; None is as the settings say.
@@ -228,8 +228,8 @@ class Queue:
         Taken for every known sample at any time, given out or not.
 
         Args:
-            annotator: Who says so.
-            sample: What it is about.
+            annotator: The person who says so.
+            sample: The sample that it is about.
             labels: The names of its classes.
             browser: Where; only there it can be taken back.
             shown: What ``Source.mark`` returned for the file that was shown; None is not compared.

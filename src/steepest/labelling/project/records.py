@@ -37,10 +37,10 @@ class Task:
         expires: When it may be given to another.
         batch: The batch of picks it belongs to; None if nothing picked it.
         rank: Its place there, from 1 on.
-        score: What the strategy gave it.
-        strategy: What picked it.
+        score: Its score by the strategy.
+        strategy: The method that picked it.
         version: The model that was asked.
-        predictions: What that model thinks, most likely first.
+        predictions: The model's predictions, most likely first.
         again: Whether its file was replaced after answers to an earlier one.
     """
 
@@ -144,7 +144,7 @@ class Counts:
         labelled: Those with a label.
         skipped: Those that somebody skipped and nobody labelled.
         disputed: Those on which people are split evenly.
-        unanswered: Those about which nobody has said anything.
+        unanswered: Those about which no one has said anything.
         open: Those that people are still asked about, for a first answer or one more.
         unreadable: Those that cannot be shown.
         missing: Those whose file is gone.
@@ -173,7 +173,7 @@ class Batch:
     Attributes:
         number: Counts batches from 1 on.
         at: When they were picked.
-        strategy: What picked them.
+        strategy: The method that picked them.
         version: The model that was asked; None if there was none.
         fingerprint: Of that model.
         size: After how many answers the next training is due; further picks are in reserve.
@@ -198,9 +198,9 @@ class Pick:
         batch: Its batch.
         rank: Its place there, from 1 on.
         sample: Its path relative to the folder.
-        score: What the strategy gave it; None for random draws.
-        strategy: What picked it; ``"validation"`` for random draws that are never trained on.
-        predictions: What the model thinks of it, most likely first.
+        score: Its score by the strategy; None for random draws.
+        strategy: The method that picked it; ``"validation"`` for random draws, held out.
+        predictions: The model's predictions, most likely first.
     """
 
     batch: int
@@ -230,7 +230,7 @@ class Training:
         seconds: How long it took.
         weights: The file of the weights, relative to the project's folder.
         fingerprint: Of the model.
-        error: What went wrong, in one line.
+        error: The error, in one line.
         batch: The batch that it picked.
     """
 

@@ -58,7 +58,7 @@ def run_round(
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         token: Says whose training it is.
         features: Finds the features of samples; None makes one that lasts for this round.
 

@@ -24,7 +24,7 @@ class Round:
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         token: Whose training it is.
         features: Finds the features of samples; None makes one that lasts for this round.
     """

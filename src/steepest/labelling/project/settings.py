@@ -54,7 +54,7 @@ class Settings:
         model: A model's name, or ``package.module:factory``.
         model_options: The model's own options.
         weights: A file to begin from; None begins from the seed.
-        layers: Which layers to take from it; None is all that fit.
+        layers: The layers to take from it; None is all that fit.
         image_size: The square's side in pixels that images are resized to; None suits the model.
         strategy: What chooses the next samples.
         strategy_options: Its options.
@@ -69,7 +69,7 @@ class Settings:
             reserve of picks is long.
         cold_start_images: How many images are looked at before there is a model.
         folds: Further nets, each without a part of the labels, that look for wrong labels.
-        device: Where to compute.
+        device: The device.
         hints: Whether people see what the model thinks.
         ask_copies: Whether files that are byte for byte the same are asked about one by one.
 
@@ -280,7 +280,7 @@ def settle_kind(present: Settings | None, given: Settings | None, path: Path) ->
     """Return given settings with the kind of the samples, and the backbone that suits it.
 
     Args:
-        present: What the project is set to; None if it is new.
+        present: The project's settings; None if it is new.
         given: What is to hold; None keeps what is stored.
         path: The folder or table.
     """

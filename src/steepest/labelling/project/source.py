@@ -154,7 +154,7 @@ class SampleFolder:
 
     Args:
         path: The folder.
-        kind: Which files are samples: images and volumes, or ``.txt`` files.
+        kind: The files that are samples: images and volumes, or ``.txt`` files.
     """
 
     def __init__(self, path: Path, kind: Kind = "images") -> None:

@@ -47,7 +47,7 @@ class Trainer:
 
     Args:
         store: The project's file.
-        source: Where the samples are.
+        source: The location of the samples.
         settings: Asked for what holds now.
         clock: Says what time it is.
         background: Whether to start processes; else requests only wait.

@@ -29,12 +29,12 @@ class TrainingState:
 
     Attributes:
         status: ``idle``, ``wanted`` or ``running``.
-        stage: What is under way, such as ``"train"``.
+        stage: The work in progress, such as ``"train"``.
         done: How much of it, such as epochs.
         total: How much there is.
         last: The latest training that came to an end, if any.
         model: The latest one that gave a model, if any.
-        error: What went wrong in it, in one line.
+        error: The error in it, in one line.
     """
 
     status: str
@@ -159,7 +159,7 @@ def latest_batch(connection: sqlite3.Connection) -> Batch | None:
 def count_answered(connection: sqlite3.Connection, most: int) -> int:
     """Return how many images people answered or skipped since the last training began.
 
-    Of images that nobody had picked too: whoever holds picks and does not answer holds nobody up.
+    Of images that no one had picked too: whoever holds picks and does not answer holds nobody up.
 
     Args:
         connection: To the project's file.

@@ -74,7 +74,7 @@ def create_app(
         project: What is labelled; the caller closes it, after the pages.
         token: Who knows it may come in.
         host: The address that is listened on.
-        name: Who labels, unless the browser says otherwise; None asks.
+        name: The person who labels, unless the browser says otherwise; None asks.
         cookie: What the browser's cookies are called, to keep two projects apart.
 
     Returns:

@@ -34,7 +34,7 @@ class Figure:
         balance: How many labels each class has.
         suspicious: Labels to look at again.
         people: Whether people agree with each other.
-        doubling: What the last doubling of the labels brought; None if that is not known.
+        doubling: The gain from the last doubling of the labels; None if unknown.
         regime: Why another strategy chose than the one asked for; None if it did not.
         wanting: Why no model can be trained yet; None if one can.
         verdict: What to think of the latest picks, in a sentence; None if there is nothing to say.
@@ -58,7 +58,7 @@ class Work:
     """Work in progress.
 
     Attributes:
-        training: What the training process is doing.
+        training: The state of the training process.
         batch: What is being labelled.
         features: How many images have features, and of how many; None if that is not known.
     """
@@ -72,7 +72,7 @@ class Figures:
     """Answers many pages that ask every few seconds.
 
     Args:
-        project: What it is about.
+        project: The project that it is about.
     """
 
     def __init__(self, project: Project) -> None:

@@ -47,11 +47,11 @@ class Why:
     """The reason a sample was picked.
 
     Attributes:
-        strategy: What picked it; None if nothing did.
+        strategy: The method that picked it; None if nothing did.
         rank: Its place among the picks.
-        score: What the strategy gave it.
+        score: Its score by the strategy.
         version: The model that was asked.
-        predictions: What that model thinks, most likely first.
+        predictions: The model's predictions, most likely first.
     """
 
     strategy: str | None = None

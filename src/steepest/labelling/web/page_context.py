@@ -60,7 +60,7 @@ class PageContext:
 
     Attributes:
         project: The project; it stays the caller's to close.
-        name: Who labels, unless the browser says otherwise.
+        name: The person who labels, unless the browser says otherwise.
         cookie: The name under which browsers keep who labels.
         browser_cookie: The name under which they keep what tells them from each other.
         figures: What is shown about the work so far.

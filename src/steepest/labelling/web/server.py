@@ -74,7 +74,7 @@ def serve(
         token: Who knows it may come in.
         host: The address that is listened on.
         listener: A port that was taken.
-        name: Who labels, unless the browser says otherwise.
+        name: The person who labels, unless the browser says otherwise.
         open_browser: Whether to open one.
         announce: Told the addresses of the page, with its token, once it can be opened.
     """
@@ -113,7 +113,7 @@ def configure(connections: Connections, begin: Callable[[], None]) -> uvicorn.Co
     """Return what uvicorn is run with.
 
     Args:
-        connections: Who answers.
+        connections: Answers the requests.
         begin: Called once, when the pages can be opened.
     """
     begun = False

@@ -35,7 +35,7 @@ class Backbone:
         model: In eval mode; called with a batch, it returns features [N, D].
         prepare: Turns one sample, an RGB image of Pillow or a text, into what ``collate`` takes.
         preprocessing: What ``prepare`` and ``collate`` do, in words that change with it.
-        kind: What the net looks at.
+        kind: The net's input.
         collate: Makes a batch of prepared samples; by default they are stacked.
         quick: The same net in a form that computes faster, if there is one.
         needed_side: An image may be decoded smaller, as long as no side gets shorter than this;

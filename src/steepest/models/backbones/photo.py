@@ -55,7 +55,7 @@ class LibraryPhoto:
 
     Attributes:
         side: The square's side in pixels.
-        resized: What sides are resized to before the middle is cut out.
+        resized: The length that sides are resized to before the middle is cut out.
         mean: Per channel, on the scale 0..1.
         std: Per channel, on the same scale.
         interpolation: Between pixels.

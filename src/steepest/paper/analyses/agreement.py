@@ -41,12 +41,12 @@ class Reading:
 
     Attributes:
         model: Whose influence.
-        curvature: Which matrix was inverted.
+        curvature: The inverted matrix.
         damping: λ; None for λ → ∞, where the influence is a product of gradients.
         target_loss: The loss of test samples and of x in the influence.
         sign: Whether its sign counts.
         criterion_loss: The loss in the criterion ‖∇L(T(c)(x))‖.
-        norm: Which norm.
+        norm: The norm.
     """
 
     model: WhichModel
@@ -76,11 +76,11 @@ class Agreement:
         k: Samples that each puts first, K.
         candidates: Samples that were ranked, R.
         overlap: Samples that both put first; None if the system has no solution.
-        chance: What unrelated rankings share.
+        chance: The overlap of unrelated rankings.
         chance_sd: The standard deviation of that.
         rank_correlation: Spearman's, over all candidates.
         sound: Whether the matrix was positive definite and the system solved to tolerance.
-        solver: What the solver says.
+        solver: The solver's report.
     """
 
     cycle: int

@@ -24,8 +24,8 @@ class BoundChain:
 
     Attributes:
         cycle: Counted from 0: that of T(c); terms are about T(c+1).
-        scheme: Which label-free loss.
-        curvature: Which matrix was inverted.
+        scheme: The label-free loss.
+        curvature: The inverted matrix.
         damping: λ; None for λ → ∞, where every term grows without limit but for the common length
             of s: then s is v.
         norm: Of the gradient in Approx-2 and Approx-3.
@@ -40,7 +40,7 @@ class BoundChain:
         mean_holds: Whether |mean Target| ≤ mean Approx-1.
         above_before: Share of samples with Approx-2 > Approx-3, where the paper's last step fails.
         sound: Whether the matrix was positive definite and the system solved to tolerance.
-        solver: What the solver says.
+        solver: The solver's report.
     """
 
     cycle: int
@@ -72,7 +72,7 @@ def chain_of_bounds(
         norms_after: ‖∇L(x)‖ under T(c+1), over the parameters that s has entries for [N].
         norms_before: The same under T(c) [N].
         cycle: Counted from 0.
-        norm: Which norm that is.
+        norm: The norm.
 
     Raises:
         InputError: If the system had no solution, or numbers of samples differ.

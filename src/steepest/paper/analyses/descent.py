@@ -63,7 +63,7 @@ class StepResult:
     """Effect of one step size from many starting points.
 
     Attributes:
-        kind: Which problem.
+        kind: The problem.
         step: η.
         of_stated: η as a multiple of the paper's 2μ/L².
         of_largest: η as a multiple of 2/L.

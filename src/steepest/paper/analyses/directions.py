@@ -41,11 +41,11 @@ class Direction:
     """One s with how it came about.
 
     Attributes:
-        curvature: Which matrix C is.
+        curvature: The matrix C.
         damping: λ; infinite for ``"none"``, where s is v itself but for its length.
         loss: The loss whose summed gradient over the test samples v is.
         vector: s, one tensor for each parameter; None if the system has no solution.
-        diagnostics: What the solver says, without the vector.
+        diagnostics: The solver's report, without the vector.
     """
 
     curvature: CurvatureName
@@ -88,12 +88,12 @@ def find_directions(
     Args:
         model: Left unchanged.
         task: Whose losses are meant.
-        learnt: What the model was trained on, or a fixed part of it: the curvature is its.
+        learnt: The model's training data, or a fixed part of it: the curvature is its.
         test: The samples x_j; with targets for ``"true-label"``.
-        losses: Which losses v is made of.
-        curvatures: Which matrices.
-        dampings: Which λ; ``math.inf`` is added.
-        weight_decay: What the optimiser's was; it is part of the matrix.
+        losses: The losses that v is made of.
+        curvatures: The matrices.
+        dampings: The λ; ``math.inf`` is added.
+        weight_decay: The optimiser's weight decay; it is part of the matrix.
         tolerance: Of the residual.
         most_iterations: Products for each loss and curvature.
         progress: Updated after each product.
@@ -133,7 +133,7 @@ def make_curvature(
         name: ``"hessian-of-loss"`` is that of ``loss`` instead of the training loss.
         model: Left unchanged.
         task: Whose losses are meant.
-        learnt: What the model was trained on, with targets.
+        learnt: The model's training data, with targets.
         loss: The loss that is asked about.
         weight_decay: On the diagonal.
 

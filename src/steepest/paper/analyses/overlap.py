@@ -38,7 +38,7 @@ class Overlap:
         method: Who chose.
         cycle: Counted from 0.
         setting: By whose models, and from whose candidates.
-        norm: Which norm the true gradients were ranked by.
+        norm: The norm by which the true gradients were ranked.
         k: Samples chosen, K.
         candidates: Samples to choose from, R.
         overlap: How many of the chosen are among the K of highest norm; None without a choice.
@@ -136,8 +136,8 @@ def choose_by(
         model: Left unchanged.
         samples: All of the pool, labelled samples included.
         k: How many.
-        strategy: Who chooses.
-        how: Which samples are labelled, which subset is drawn, and by which seed.
+        strategy: The strategy.
+        how: The labelled samples, the subset to draw and the seed.
 
     Returns:
         Ids [k], or in words why there are none.

@@ -53,8 +53,8 @@ def sample_norms(
         model: Any module that returns logits, or carries them in its output.
         task: Whose losses are meant.
         samples: N samples; with targets for ``"true-label"``.
-        losses: Which losses.
-        norms: Which norms of the gradient.
+        losses: The losses.
+        norms: The norms of the gradient.
         batch_size: Samples in flight; the norms do not depend on it.
         progress: Updated after each batch.
 

@@ -40,7 +40,7 @@ class CurveSet:
 
     Attributes:
         data: The experiment.
-        title: What readers call the data set.
+        title: The readers' name for the data set.
         strategies: The paper's methods.
         beside: Strategies that the paper does not have, shown where they are found.
         full: The experiment with all labels; empty if there is none.

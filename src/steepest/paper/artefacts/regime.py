@@ -118,7 +118,7 @@ class RegimePoint:
         accuracy: On the test set.
         entropy_ratio: Mean entropy of its predictions over log C.
         rank_correlation: Spearman's, of entropy-gradnorm with entropy, over the candidates.
-        where: Which model it was.
+        where: The model.
     """
 
     accuracy: float
@@ -159,7 +159,7 @@ def regime_points(
 
     Args:
         records: Of one run.
-        where: What the run is called.
+        where: The name of the run.
         strategy: Whose rank correlation is meant; records of others are passed over.
     """
     found = []

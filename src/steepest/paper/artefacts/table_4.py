@@ -146,9 +146,9 @@ class Falls:
 
     Attributes:
         cycle: Counted from 0: that of T(c); the norm falls if that under T(c+1) is not higher.
-        loss: Which loss.
-        norm: Which norm of its gradient.
-        group: Which samples.
+        loss: The loss.
+        norm: The norm of its gradient.
+        group: The samples.
         samples: How many they are.
         fallen: Of how many the norm is not higher afterwards.
         share: ``fallen`` / ``samples``.
@@ -223,8 +223,8 @@ def count_falls(
         after: Norms under T(c+1) [N].
         groups: Ids by the name of the group.
         cycle: Counted from 0.
-        loss: Which loss.
-        norm: Which norm.
+        loss: The loss.
+        norm: The norm.
 
     Raises:
         InputError: If numbers of samples differ, or a group has a sample without a norm.

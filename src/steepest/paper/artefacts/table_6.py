@@ -138,9 +138,9 @@ def train_on_choice(work: Workspace, run: FinishedRun, model_name: str) -> dict[
     The result is remembered, and a training that was cut short goes on from its last checkpoint.
 
     Args:
-        work: Where results are kept.
+        work: The folder of results.
         run: Whose choice is learnt from.
-        model_name: Which model.
+        model_name: The model.
 
     Returns:
         ``metrics`` on the test set, the number of ``labels``, and ``seconds``.

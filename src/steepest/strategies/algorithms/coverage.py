@@ -33,7 +33,7 @@ class Cover:
     """Rows that were picked one after another.
 
     Attributes:
-        positions: Where they stand [k]; distinct.
+        positions: Positions [k]; distinct.
         gains: The weight that each covered newly [k].
     """
 

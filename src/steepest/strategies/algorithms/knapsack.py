@@ -33,7 +33,7 @@ def choose_within_budget(
 
     Args:
         values: How much each is wanted [N]; at least 0, such as scores.
-        costs: What labelling each costs [N]; at least 0, in the budget's terms.
+        costs: The cost of labelling each [N]; at least 0, in the budget's terms.
         budget: What may be spent.
         unit: How finely costs are distinguished; larger is quicker.
 

@@ -15,7 +15,7 @@ class Picks:
     """Points that were picked one after another.
 
     Attributes:
-        positions: Where they stand among the points [k], first pick first; distinct.
+        positions: Positions among the points [k], first pick first; distinct.
         distances: How far each was from everything picked before it [k].
     """
 

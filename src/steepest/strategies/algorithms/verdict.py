@@ -85,11 +85,11 @@ def judge(
     Args:
         predicted: The class that each candidate is predicted as [N]; None if the model was not
             asked, or does not tell one class of several.
-        positions: Where the picks stand among the candidates [k].
+        positions: Positions among the candidates [k].
         classes: C.
         names: The classes' names [C]; empty if they are not known.
         by_score: Whether each pick was chosen for itself, whatever the others are.
-        said: What the strategy says of its own choice, in a sentence; it comes first.
+        said: The strategy's comment on its choice, in a sentence; it comes first.
 
     Returns:
         None if there is nothing to say.

@@ -36,7 +36,7 @@ class Plan:
         batch_size: Images of each pool in a step.
         lr: Adam's learning rate.
         generator_steps: Steps of the autoencoder before each of the discriminator.
-        decay: What the learning rate is multiplied by now and then.
+        decay: The factor of the learning rate at milestones.
         decay_every: After so many iterations; 0 is never.
         separate_norm: Whether batch normalisation sees each pool by itself. It then takes away what
             all images of a pool have in common, and with it what tells the pools apart.

@@ -108,7 +108,7 @@ def fit_scaling(pools: Sequence[PoolView], longest: int | None, dtype: torch.dty
     """Return how the images of some pools are prepared, by the range of some of their values.
 
     Args:
-        pools: Which images; the same ones are looked at whatever the order of a pool.
+        pools: The images; the same ones are looked at whatever the order of a pool.
         longest: Pixels of the longest side at most; by default 64, and 32 for volumes.
         dtype: What the images are wanted in.
 

@@ -20,7 +20,7 @@ class Replay:
 
     Args:
         work: Asks the device for no values on its way.
-        device: Where it computes.
+        device: The device.
     """
 
     def __init__(self, work: Callable[[], None], device: torch.device) -> None:

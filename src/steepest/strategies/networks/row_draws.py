@@ -19,7 +19,7 @@ class RowDraws:
         batch_size: Rows in a batch, if there are that many.
         seed: Decides the orders.
         name: Tells this from other draws of the seed.
-        device: Where the rows are wanted.
+        device: The device of the rows.
     """
 
     def __init__(

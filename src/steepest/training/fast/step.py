@@ -36,7 +36,7 @@ class Step:
         task: Decides the loss.
         optimizer: Owns the model's parameters.
         amp: Whether to compute in bfloat16 where it is safe.
-        extra: What is trained along with the model.
+        extra: Modules trained along with the model.
     """
 
     def __init__(

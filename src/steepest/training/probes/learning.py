@@ -75,7 +75,7 @@ def begin_from_probe(
         mean: Per channel, of bytes on the 0..1 scale [C].
         std: Per channel, on the same scale [C].
         seed: Of the folds that decide how much is regularised.
-        device: Where to compute.
+        device: The device.
 
     Raises:
         ModelError: If the model ends in another kind of layer.

@@ -16,7 +16,7 @@ class ProbeReport:
     Attributes:
         samples: Labelled samples.
         variance: Of the prior on the weights, chosen by cross-validation.
-        temperature: What the logits were divided by, chosen likewise.
+        temperature: The temperature of the logits, chosen likewise.
         accuracy: Share of held-out samples that were recognised.
         loss: Their mean cross-entropy, by calibrated probabilities.
     """

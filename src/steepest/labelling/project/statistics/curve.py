@@ -20,7 +20,7 @@ class CurvePoint:
 
     Attributes:
         version: The model.
-        labels: What it was trained on.
+        labels: Number of labels that it was trained on.
         validation: What it was tested on.
         correct: How many of these it got right.
         accuracy: Their share; None if there were none.
@@ -117,8 +117,8 @@ class Doubling:
     """The latest model beside one that had half of its labels or fewer.
 
     Attributes:
-        labels_before: What the earlier model was trained on.
-        labels: What the latest was trained on.
+        labels_before: Number of labels that the earlier model was trained on.
+        labels: Number of labels that the latest was trained on.
         tested: Samples held out that both were tested on.
         better: Those that only the latest gets right.
         worse: Those that only the earlier one got right.

@@ -93,7 +93,7 @@ def cohen_kappa(pairs: Sequence[Sequence[str]]) -> float | None:
     """Return the agreement of two people beyond chance; None if it is not defined.
 
     Args:
-        pairs: What the first and the second say about each sample [N, 2].
+        pairs: Answers of the first and the second person about each sample [N, 2].
     """
     if not pairs:
         return None
@@ -108,7 +108,7 @@ def fleiss_kappa(groups: Sequence[Sequence[str]]) -> float | None:
     """Return the agreement of several people beyond chance; None if it is not defined.
 
     Args:
-        groups: What two or more people say about each sample.
+        groups: Answers of two or more people about each sample.
     """
     if not groups:
         return None
