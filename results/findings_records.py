@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from steepest.experiment.outcomes import Comparison
+from steepest.experiment.comparison import Comparison
 from steepest.experiment.report import read_comparison
 from steepest.experiment.statistics import PairedTest, aubc, paired_tests
 

@@ -27,7 +27,7 @@ from findings_records import (
 from markdown_table import table
 
 from steepest.data import load
-from steepest.experiment.outcomes import Comparison
+from steepest.experiment.comparison import Comparison
 from steepest.experiment.statistics import PairedTest, holm, paired_tests
 
 OTHERS = ("random", "entropy", "margin")

@@ -18,10 +18,10 @@ from findings_tables import told_together
 from markdown_table import table
 from paper_tables import LITERAL
 
-from steepest.experiment.outcomes import Comparison
+from steepest.experiment.comparison import Comparison
 from steepest.experiment.overlap import common_choices
 from steepest.experiment.study_plan import read_plan
-from steepest.paper.publication import Series, published
+from steepest.paper.published_numbers import Series, published
 
 _POOL = 50_000
 _FEW = "cifar10-few-labels"

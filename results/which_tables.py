@@ -24,7 +24,7 @@ import numpy as np
 from findings_records import RESULTS, areas, common_seeds, difference, read
 from markdown_table import table
 
-from steepest.experiment.outcomes import Comparison
+from steepest.experiment.comparison import Comparison
 from steepest.experiment.report import read_comparison
 from steepest.experiment.statistics import PairedTest, holm
 from steepest.experiment.study_plan import read_plan

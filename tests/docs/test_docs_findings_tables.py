@@ -26,7 +26,7 @@ from findings_tables import (
     told_together,
 )
 
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 from steepest.experiment.statistics import paired_tests
 
 CONFIG = {"task": {"name": "classification"}}

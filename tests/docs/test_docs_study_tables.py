@@ -8,7 +8,7 @@ from doc_pages import ROOT
 from findings_records import difference, read
 from study_tables import TABLES, study
 
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 
 CONFIG = {"task": {"name": "classification"}}
 

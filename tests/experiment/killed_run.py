@@ -13,7 +13,7 @@ import torch
 from small import config
 
 from steepest.core import journal
-from steepest.experiment import auxiliary_models, folder, questions, selection, setup
+from steepest.experiment import auxiliary_models, folder, label_requests, selection, setup
 from steepest.experiment.loop import Experiment
 from steepest.pool import Pool
 
@@ -60,7 +60,7 @@ def tear(number: int) -> None:
 POINTS = {
     "before the pool": lambda: on_call(Pool, "create", 1, after=False),
     "before the initial labels": lambda: on_call(Pool, "query", 1, after=False),
-    "between question and answer": lambda: on_call(questions, "apply", 1, after=False),
+    "between question and answer": lambda: on_call(label_requests, "apply", 1, after=False),
     "before training": lambda: on_call(setup, "fit", 2, after=False),
     "after training": lambda: on_call(setup, "fit", 2, after=True),
     "after scoring": lambda: on_call(selection, "choose_from", 2, after=True),
@@ -69,7 +69,7 @@ POINTS = {
     "in the middle of a record": lambda: tear(7),
     "after the record": lambda: on_call(folder.RunFolder, "commit", 2, after=True),
     "after the question": lambda: on_call(Pool, "query", 3, after=True),
-    "before the answer": lambda: on_call(questions, "apply", 3, after=False),
+    "before the answer": lambda: on_call(label_requests, "apply", 3, after=False),
 }
 MEMBER_POINTS = {
     "between cycles": lambda: on_call(folder.RunFolder, "commit", 2, after=True),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 from steepest.experiment.overlap import common_choices
 from steepest.experiment.statistics import summarise
 

@@ -12,9 +12,9 @@ from small import config
 from steepest.core.tables import from_table
 from steepest.errors import RunFolderError
 from steepest.experiment.compare import run_missing
+from steepest.experiment.comparison_file import describe, write_description
 from steepest.experiment.comparison_runs import Comparing, Run
 from steepest.experiment.config import Config, completed
-from steepest.experiment.description import describe, write_description
 from steepest.experiment.report.read import read_comparison
 from steepest.experiment.report.store import open_store
 from steepest.experiment.variants import Variant, parse_variants
@@ -23,7 +23,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 COMMITTED = ("cifar10-small", "cifar10-fp32", "reproduce/runs/cifar10")
 
 compare_module = sys.modules["steepest.experiment.compare"]
-description_module = sys.modules["steepest.experiment.description"]
+description_module = sys.modules["steepest.experiment.comparison_file"]
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from small import config, essence
 
 from steepest.errors import RunFolderError
 from steepest.experiment.compare import run_missing
+from steepest.experiment.comparison_file import FASTER, GOING_ON, to_go_on, without
 from steepest.experiment.comparison_runs import Comparing
 from steepest.experiment.config import Config
-from steepest.experiment.description import FASTER, GOING_ON, to_go_on, without
 from steepest.experiment.loop import Experiment
 from steepest.experiment.selection import choose_after_the_end
 

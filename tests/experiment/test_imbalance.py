@@ -12,7 +12,7 @@ from steepest.data import from_arrays, load
 from steepest.data.alterations import long_tailed
 from steepest.errors import ConfigError, InputError
 from steepest.experiment import Experiment
-from steepest.experiment.parts import load_data
+from steepest.experiment.building import load_data
 from steepest.experiment.report.gallery import Pictures
 
 RARE = {"name": "digits", "imbalance": 10.0}

@@ -12,8 +12,8 @@ from steepest.data import ImageSet, SealedLabels, load
 from steepest.data.base import DATASETS
 from steepest.errors import ConfigError, InputError, RunFolderError
 from steepest.experiment import Experiment
+from steepest.experiment.building import load_data
 from steepest.experiment.config import completed
-from steepest.experiment.parts import load_data
 
 NOISY = {"name": "digits", "label_noise": 0.4}
 

@@ -184,7 +184,7 @@ def test_a_wrong_number_of_outputs_is_refused(tmp_path, monkeypatch):
     def build(*_args):
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 12))
 
-    monkeypatch.setattr("steepest.experiment.parts.build", build)
+    monkeypatch.setattr("steepest.experiment.building.build", build)
     with pytest.raises(ModelError, match="12 outputs, but digits has 10 classes"):
         run(tmp_path)
 
@@ -193,7 +193,7 @@ def test_a_single_logit_is_refused_with_the_remedy(tmp_path, monkeypatch):
     def build(*_args):
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 1))
 
-    monkeypatch.setattr("steepest.experiment.parts.build", build)
+    monkeypatch.setattr("steepest.experiment.building.build", build)
     with pytest.raises(ModelError, match="one logit for each sample, but the task has 10 classes"):
         run(tmp_path)
     assert not (tmp_path / "run").exists()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from small import config, essence
 
+from steepest.experiment.label_requests import ask
 from steepest.experiment.loop import Experiment
-from steepest.experiment.questions import ask
 
 
 def run(path, **changes):

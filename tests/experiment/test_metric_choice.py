@@ -8,7 +8,7 @@ import pytest
 from made_runs import CURVES, make_comparison
 
 from steepest.errors import InputError, UnknownNameError
-from steepest.experiment.outcomes import by_metric, check_metric
+from steepest.experiment.comparison import by_metric, check_metric
 from steepest.experiment.statistics import summarise
 
 

@@ -11,8 +11,8 @@ from small import config, essence
 
 from steepest.core.journal import Journal
 from steepest.errors import DroppedEntryWarning, JournalError, RunFolderError
+from steepest.experiment.building import load_data
 from steepest.experiment.loop import Experiment
-from steepest.experiment.parts import load_data
 from steepest.labelling import OracleLabeller
 from steepest.pool import FileLock, Pool
 

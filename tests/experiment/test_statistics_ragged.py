@@ -9,7 +9,7 @@ import pytest
 from made_runs import BUDGETS, CURVES, make_comparison, make_entry
 
 from steepest.errors import InputError, RunFolderError, UnknownNameError
-from steepest.experiment.outcomes import Run
+from steepest.experiment.comparison import Run
 from steepest.experiment.statistics import aubc, holm, paired_tests, penalty_matrix, summarise
 
 LATE = [("late", 1), ("late", 2)]

@@ -8,7 +8,7 @@ import pytest
 from made_runs import BUDGETS, CURVES, make_comparison, make_entry
 
 from steepest.errors import RunFolderError
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 from steepest.experiment.statistics import aubc, summarise
 from steepest.tasks.base import TASKS, Task
 

@@ -9,8 +9,8 @@ import steepest
 from steepest.data import load
 from steepest.data.texts import decode_texts
 from steepest.errors import DataError
+from steepest.experiment.building import load_data
 from steepest.experiment.config import load_config
-from steepest.experiment.parts import load_data
 
 TOPICS = {
     "money": "the bank raised interest rates for savers, said {}",

@@ -9,10 +9,10 @@ from steepest.errors import UnknownNameError
 from steepest.experiment.config import load_config
 from steepest.paper.artefact import all_artefacts, find_artefact
 from steepest.paper.level import Setting, load_level
-from steepest.paper.need import Need
-from steepest.paper.parts import FigurePart, TablePart, cell, rows_table
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import FigurePart, TablePart, cell, rows_table
 from steepest.paper.produce import choose, compute
-from steepest.paper.publication import Number, row
+from steepest.paper.published_numbers import Number, row
 from steepest.paper.workspace import Workspace
 
 

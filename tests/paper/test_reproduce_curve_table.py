@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from steepest.paper.parts import curve_table
-from steepest.paper.publication import row
+from steepest.paper.page_parts import curve_table
+from steepest.paper.published_numbers import row
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import matplotlib as mpl
 import pytest
 
 from steepest.experiment.report.figures import SETTINGS
-from steepest.paper.parts import FigurePart, Panel
+from steepest.paper.page_parts import FigurePart, Panel
 from steepest.paper.writing import draw_figure
 
 

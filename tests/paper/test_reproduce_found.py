@@ -15,7 +15,7 @@ from steepest.errors import InputError
 from steepest.experiment.config import StrategyPart, load_config
 from steepest.paper.finished_runs import find_run, stored_runs
 from steepest.paper.level import Setting, load_level
-from steepest.paper.need import Need
+from steepest.paper.needed_runs import Need
 from steepest.paper.workspace import Workspace
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

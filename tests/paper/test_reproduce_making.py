@@ -12,9 +12,9 @@ from steepest.errors import InputError, ModelError, RunFolderError, SteepestErro
 from steepest.experiment.config import load_config
 from steepest.paper.artefact import Artefact, Findings
 from steepest.paper.level import Setting, load_level
-from steepest.paper.need import Need
+from steepest.paper.missing_runs import absent_files, make_missing, wanted_runs
+from steepest.paper.needed_runs import Need
 from steepest.paper.produce import choose, list_artefacts, tell_missing
-from steepest.paper.run_making import absent_files, make_missing, wanted_runs
 from steepest.paper.workspace import Workspace
 
 SETTINGS = {
@@ -117,7 +117,7 @@ def test_a_strategy_that_cannot_be_run_there_is_told_and_the_others_run(work, mo
         if config.strategy.name == "margin":
             raise ModelError("margin takes something else")
 
-    monkeypatch.setattr("steepest.paper.run_making.Experiment", refuse)
+    monkeypatch.setattr("steepest.paper.missing_runs.Experiment", refuse)
     need = Need("cifar10", ("margin", "random"), seeds=1)
     make_missing(work, [Trial(need)], jobs=1)
     assert [run.strategy for run in work.runs(need)] == ["random"]
@@ -129,7 +129,7 @@ def test_a_run_that_fails_is_told_and_other_experiments_go_on(work, monkeypatch)
     def fail(comparisons, **how):
         raise SteepestError("the loss is NaN")
 
-    monkeypatch.setattr("steepest.paper.run_making.run_missing", fail)
+    monkeypatch.setattr("steepest.paper.missing_runs.run_missing", fail)
     need = Need("cifar10", ("random",))
     make_missing(work, [Trial(need)], jobs=1)
     assert tell_missing(work, [need]) == ("cifar10: the loss is NaN",)

@@ -14,9 +14,9 @@ from fake_records import fill
 from steepest.errors import NonFiniteError
 from steepest.paper.artefact import Artefact, Findings, find_artefact
 from steepest.paper.level import load_level
-from steepest.paper.need import Need
+from steepest.paper.needed_runs import Need
 from steepest.paper.page import Made
-from steepest.paper.parts import FigurePart, Panel, TablePart
+from steepest.paper.page_parts import FigurePart, Panel, TablePart
 from steepest.paper.produce import choose, produce
 from steepest.paper.workspace import OutOfTime, Workspace
 from steepest.paper.writing import markdown_table, rows_csv, write_artefact

@@ -8,7 +8,7 @@ import pytest
 
 from steepest.errors import ConfigError
 from steepest.paper.artefact import ARTEFACTS
-from steepest.paper.publication import Number, Published, Series, published, published_table
+from steepest.paper.published_numbers import Number, Published, Series, published, published_table
 from steepest.strategies import names
 
 FILES = sorted(

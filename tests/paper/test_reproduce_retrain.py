@@ -9,8 +9,8 @@ from steepest.experiment import Experiment
 from steepest.paper.artefact import find_artefact
 from steepest.paper.artefacts.table_6 import train_on_choice
 from steepest.paper.level import Setting, load_level
-from steepest.paper.need import Need
-from steepest.paper.publication import published
+from steepest.paper.needed_runs import Need
+from steepest.paper.published_numbers import published
 from steepest.paper.workspace import OutOfTime, Workspace
 
 NEED = Need("cifar10", ("entropy-gradnorm",), seeds=1)

@@ -15,7 +15,7 @@ from steepest.experiment import Experiment, load_config
 from steepest.experiment.report.store import Store
 from steepest.modules.fingerprint import fingerprint
 from steepest.paper.level import Setting
-from steepest.paper.need import Need
+from steepest.paper.needed_runs import Need
 from steepest.paper.produce import tell_missing
 from steepest.paper.workspace import OutOfTime, Workspace
 from steepest.training import evaluate

@@ -8,7 +8,7 @@ import pytest
 from fake_runs import write_comparison, write_run
 
 from steepest.core.journal import Journal, read_journal
-from steepest.experiment.outcomes import HARDWARE, VERSIONS, recorded
+from steepest.experiment.comparison import HARDWARE, VERSIONS, recorded
 from steepest.experiment.report import read_comparison, write_report
 
 MIXED = "not the same in all records"

@@ -9,7 +9,7 @@ import pytest
 from fake_runs import make_entry, write_comparison
 from PIL import Image
 
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 from steepest.experiment.report import read_comparison
 from steepest.experiment.report.figures import (
     draw_learning_curves,

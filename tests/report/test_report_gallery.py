@@ -16,7 +16,7 @@ from steepest.data.alterations import with_wrong_labels
 from steepest.data.identity import identify
 from steepest.data.streamed import Streamed
 from steepest.errors import DataError
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 from steepest.experiment.report import read_comparison
 from steepest.experiment.report.gallery import LARGEST_SIDE, Pictures, gallery
 

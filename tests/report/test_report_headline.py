@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from fake_runs import make_entry
 
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 from steepest.experiment.record import LABELLED_MAPS
 from steepest.experiment.report.headline import completeness, headline, hidden_labels_read
 from steepest.experiment.statistics import summarise

@@ -7,7 +7,7 @@ import re
 import pytest
 from fake_runs import make_entry
 
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 from steepest.experiment.report import results
 from steepest.experiment.statistics import Summary, summarise
 

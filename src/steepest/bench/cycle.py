@@ -21,9 +21,9 @@ from steepest.bench.storage import (
 from steepest.core.devices import choose_device
 from steepest.core.progress import Progress
 from steepest.errors import ConfigError, InputError, RunFolderError, SteepestError
+from steepest.experiment.building import load_data
 from steepest.experiment.config import Config
 from steepest.experiment.loop import Experiment
-from steepest.experiment.parts import load_data
 from steepest.experiment.record import Record
 from steepest.experiment.variants import Variant
 

@@ -29,8 +29,8 @@ from steepest.core.seeds import SampleId, derive, random_subset
 from steepest.data import ImageSet, load
 from steepest.data.alterations import take
 from steepest.errors import InputError
+from steepest.experiment.building import fresh_model, make_task
 from steepest.experiment.config import Config, load_config
-from steepest.experiment.parts import fresh_model, make_task
 from steepest.experiment.protocol import initial_ids
 from steepest.gradnorm import Norm, Precision, reference_norms
 from steepest.strategies.algorithms import rank_correlation, top_k

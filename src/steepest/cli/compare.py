@@ -31,8 +31,8 @@ from steepest.cli.terminal import on_one_line
 from steepest.core.progress import show_progress
 from steepest.errors import FailedRunsError, InputError, UnknownNameError
 from steepest.experiment.compare import run_missing
+from steepest.experiment.comparison import check_metric
 from steepest.experiment.comparison_runs import Comparing
-from steepest.experiment.outcomes import check_metric
 from steepest.experiment.study_plan import Plan, read_plan
 from steepest.selecting import OnRay
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from steepest.experiment.outcomes import by_metric
+from steepest.experiment.comparison import by_metric
 from steepest.experiment.report import write_report
 from steepest.experiment.report.headline import headline, hidden_labels_read
 from steepest.experiment.report.read import read_comparison

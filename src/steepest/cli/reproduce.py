@@ -18,7 +18,7 @@ from steepest.experiment.report.tables import text_table
 
 if TYPE_CHECKING:
     from steepest.paper.artefact import Artefact
-    from steepest.paper.run_making import Wanted
+    from steepest.paper.missing_runs import Wanted
     from steepest.paper.workspace import Workspace
 
 EXAMPLES = ("steepest reproduce all --smoke --out reproduced",)
@@ -96,8 +96,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command."""
     from steepest.paper.level import load_level
+    from steepest.paper.missing_runs import wanted_runs
     from steepest.paper.produce import choose, page_of, produce
-    from steepest.paper.run_making import wanted_runs
     from steepest.paper.workspace import Workspace
     from steepest.pool import FileLock
 

@@ -27,13 +27,13 @@ from steepest.core.ray_workers import RayWorkers
 from steepest.core.tables import from_table
 from steepest.data import ImageSet
 from steepest.errors import FailedRunsError, InputError, SteepestError, SteepestWarning
+from steepest.experiment.building import load_data
 from steepest.experiment.committee_training import SideBySide
 from steepest.experiment.comparison_runs import Comparing, Run, all_runs
 from steepest.experiment.config import Config, DataPart
 from steepest.experiment.environment import changed_modules, warn_of_changed_code
 from steepest.experiment.folder import count_lines
 from steepest.experiment.loop import Experiment
-from steepest.experiment.parts import load_data
 from steepest.experiment.variants import Variant
 from steepest.selecting.ray_engine import Engine, OnRay, as_engine
 from steepest.strategies import create

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from steepest.errors import InputError
-from steepest.experiment.config import Config
-from steepest.experiment.description import (
+from steepest.experiment.comparison import BASELINE
+from steepest.experiment.comparison_file import (
     adding_to,
     describe,
     is_written,
     write_description,
 )
+from steepest.experiment.config import Config
 from steepest.experiment.folder import count_records
-from steepest.experiment.outcomes import BASELINE
 from steepest.experiment.variants import Variant, parse_variants
 
 

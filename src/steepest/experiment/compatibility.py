@@ -5,7 +5,7 @@ from __future__ import annotations
 from steepest.core.own_code import own_failures_told
 from steepest.core.wording import counted
 from steepest.errors import ModelError, SteepestError
-from steepest.experiment.parts import pool_view
+from steepest.experiment.building import pool_view
 from steepest.experiment.setup import Setup
 from steepest.selecting.model_task import single_logits_named
 from steepest.selecting.options import SelectionOptions

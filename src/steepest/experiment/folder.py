@@ -22,8 +22,8 @@ from steepest.core.parsing import parse_json
 from steepest.core.seeds import SampleId
 from steepest.data.identity import comparable
 from steepest.errors import DroppedEntryWarning, InputError, JournalError, RunFolderError
+from steepest.experiment.comparison_file import first_difference, to_go_on
 from steepest.experiment.config import Config, completed
-from steepest.experiment.description import first_difference, to_go_on
 from steepest.experiment.environment import changed_modules
 from steepest.experiment.protocol import Member, suffix_of, weights_path
 from steepest.experiment.record import Record

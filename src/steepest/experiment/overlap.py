@@ -8,7 +8,7 @@ from itertools import combinations
 from statistics import fmean
 
 from steepest.core.seeds import SampleId
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 
 Shares = tuple[tuple[float | None, ...], ...]
 _Chosen = frozenset[SampleId]

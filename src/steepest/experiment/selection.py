@@ -15,8 +15,8 @@ from steepest.core.wording import counted
 from steepest.data.sealed import readings_recorded
 from steepest.errors import RunFolderError
 from steepest.experiment.auxiliary_models import AuxiliaryModels
+from steepest.experiment.building import pool_view, scored_at_once
 from steepest.experiment.folder import RunFolder
-from steepest.experiment.parts import pool_view, scored_at_once
 from steepest.experiment.protocol import selection_seed
 from steepest.experiment.record import Cost, Record, Wish, added, cost_of
 from steepest.experiment.setup import Setup, divergence_named

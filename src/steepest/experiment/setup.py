@@ -17,10 +17,10 @@ from steepest.data.alterations import take
 from steepest.data.identity import identify
 from steepest.data.sealed import Labels
 from steepest.errors import InputError, NonFiniteError
+from steepest.experiment.building import check_budget, fresh_model, load_data, make_task
 from steepest.experiment.config import Config
 from steepest.experiment.environment import CODE, code_of, describe_environment
 from steepest.experiment.folder import RunFolder
-from steepest.experiment.parts import check_budget, fresh_model, load_data, make_task
 from steepest.experiment.record import LABELLED_MAPS
 from steepest.pool import Pool
 from steepest.strategies import Needs, create

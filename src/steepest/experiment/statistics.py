@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from steepest.experiment.comparison import Comparison, Run
 from steepest.experiment.curves import (
     Band,
     aubc,
@@ -22,7 +23,6 @@ from steepest.experiment.curves import (
     labels_to_reach,
     mean_and_band,
 )
-from steepest.experiment.outcomes import Comparison, Run
 from steepest.experiment.overlap import CommonChoices, common_choices
 from steepest.experiment.significance import (
     PairedTest,

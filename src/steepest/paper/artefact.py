@@ -9,9 +9,9 @@ from typing import Any, ClassVar, TypeVar
 
 from steepest.core.registry import Registry
 from steepest.errors import UnknownNameError
-from steepest.paper.need import NEEDS, Need
-from steepest.paper.parts import Part, Row, rows_table
-from steepest.paper.publication import Published
+from steepest.paper.needed_runs import NEEDS, Need
+from steepest.paper.page_parts import Part, Row, rows_table
+from steepest.paper.published_numbers import Published
 from steepest.paper.workspace import Workspace
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from steepest.core.journal import decode_journal
 from steepest.core.parsing import parse_json
 from steepest.errors import InputError, SteepestError
+from steepest.experiment.comparison_file import FASTER, GOING_ON, without
 from steepest.experiment.config import Config, completed
-from steepest.experiment.description import FASTER, GOING_ON, without
 from steepest.experiment.protocol import Member, weights_path
 from steepest.experiment.record import Record
 from steepest.experiment.report.store import RECORDS, Store, stores_below

@@ -17,7 +17,7 @@ from steepest.core.tables import from_table
 from steepest.errors import ConfigError, UnknownNameError
 from steepest.experiment.config import Config, load_config, parse_setting
 from steepest.experiment.variants import Variant
-from steepest.paper.need import Need
+from steepest.paper.needed_runs import Need
 from steepest.paper.scenes import SCENES, scenes_in
 from steepest.strategies import create, names
 

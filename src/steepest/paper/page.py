@@ -21,7 +21,7 @@ from steepest.experiment.report.figures import inline_svg
 from steepest.paper.artefact import Artefact, Findings
 from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.level import Level
-from steepest.paper.parts import FigurePart, Part, TablePart
+from steepest.paper.page_parts import FigurePart, Part, TablePart
 
 State = Literal["complete", "partial", "not there"]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from steepest.errors import SteepestError
 from steepest.experiment.report.tables import text_table
 from steepest.paper.artefact import Artefact, Findings, all_artefacts, find_artefact
-from steepest.paper.need import Need
+from steepest.paper.missing_runs import Wanted, absent_files, make_missing, wanted_runs
+from steepest.paper.needed_runs import Need
 from steepest.paper.page import Made
 from steepest.paper.protocol import MENDED
-from steepest.paper.publication import Published, published
-from steepest.paper.run_making import Wanted, absent_files, make_missing, wanted_runs
+from steepest.paper.published_numbers import Published, published
 from steepest.paper.workspace import Workspace
 from steepest.paper.writing import write_artefact, write_index
 

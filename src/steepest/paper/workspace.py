@@ -21,13 +21,19 @@ from steepest.core.progress import Progress, SilentProgress
 from steepest.core.seeds import SampleId, random_subset
 from steepest.data import ImageSet
 from steepest.errors import InputError, RunFolderError, SteepestError
+from steepest.experiment.building import (
+    fresh_model,
+    load_data,
+    make_task,
+    pool_view,
+    scored_at_once,
+)
 from steepest.experiment.config import Config, parse_setting
-from steepest.experiment.parts import fresh_model, load_data, make_task, pool_view, scored_at_once
 from steepest.experiment.protocol import extra_seed, initial_ids, selection_seed
 from steepest.modules.weights import load_weights
 from steepest.paper.finished_runs import FinishedRun, StoredRun, find_run, stored_runs
 from steepest.paper.level import Level
-from steepest.paper.need import NEEDS, Need
+from steepest.paper.needed_runs import NEEDS, Need
 from steepest.paper.scenes import scenes_in, write_scenes
 from steepest.selecting.choosing import choose_from
 from steepest.selecting.options import SelectionOptions

@@ -16,8 +16,8 @@ from steepest.experiment.report.figures import GRID, SETTINGS, render
 from steepest.paper.artefact import all_artefacts
 from steepest.paper.level import Level
 from steepest.paper.page import Entry, Made, render_artefact, render_index
-from steepest.paper.parts import FigurePart, Part, Row, TablePart
-from steepest.paper.publication import published, published_table
+from steepest.paper.page_parts import FigurePart, Part, Row, TablePart
+from steepest.paper.published_numbers import published, published_table
 from steepest.version import __version__
 
 _FONT_SIZE = 9

@@ -17,8 +17,8 @@ from steepest.paper.artefact import find_artefact
 from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.level import load_level
 from steepest.paper.model_directions import ModelDirections, ModelInfluences
-from steepest.paper.parts import FigurePart, TablePart
-from steepest.paper.publication import published
+from steepest.paper.page_parts import FigurePart, TablePart
+from steepest.paper.published_numbers import published
 from steepest.paper.run_examples import examples_of, held_out_examples, learnt_examples
 from steepest.paper.workspace import Workspace
 

@@ -15,7 +15,7 @@ from steepest.core.markup import (
     section,
     table,
 )
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 from steepest.experiment.overlap import CommonChoices, Shares
 from steepest.experiment.report import numbers
 from steepest.experiment.report.numbers import capitalise, class_words_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from steepest.core.markup import Safe, escape
-from steepest.experiment.outcomes import BASELINE, Comparison
+from steepest.experiment.comparison import BASELINE, Comparison
 from steepest.experiment.report.numbers import DASH, words_of
 from steepest.experiment.statistics import Contrast, Penalty, StrategySummary, Summary
 

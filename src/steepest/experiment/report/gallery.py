@@ -18,7 +18,7 @@ from steepest.data.alterations import long_tailed, with_wrong_labels
 from steepest.data.base import ImageSet
 from steepest.data.identity import TEST_CONTENT, comparable, identify
 from steepest.errors import SteepestError
-from steepest.experiment.outcomes import Comparison, Run
+from steepest.experiment.comparison import Comparison, Run
 
 LARGEST_SIDE = 48
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from steepest.core.wording import counted
-from steepest.experiment.outcomes import Comparison
+from steepest.experiment.comparison import Comparison
 from steepest.experiment.record import LABELLED_MAPS
 from steepest.experiment.report import numbers
 from steepest.experiment.report.numbers import MetricWords, words_of

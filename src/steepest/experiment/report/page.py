@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from steepest.core.markup import Safe, element, join, paragraph, section, whole_page
 from steepest.core.wording import counted
-from steepest.experiment.outcomes import HARDWARE, VERSIONS, Comparison, recorded
+from steepest.experiment.comparison import HARDWARE, VERSIONS, Comparison, recorded
 from steepest.experiment.report import numbers
 from steepest.experiment.report.diagnosis import classes_section, common_section, regime_section
 from steepest.experiment.report.gallery import Pictures, gallery

@@ -11,7 +11,7 @@ from steepest.core.journal import Entry, decode_journal
 from steepest.core.parsing import parse_json
 from steepest.core.tables import check_known_fields
 from steepest.errors import JournalError, RunFolderError, SteepestError
-from steepest.experiment.outcomes import (
+from steepest.experiment.comparison import (
     Comparison,
     Run,
     headline_metric,

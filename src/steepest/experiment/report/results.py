@@ -13,7 +13,7 @@ from steepest.core.markup import (
     table,
 )
 from steepest.core.wording import counted
-from steepest.experiment.outcomes import Comparison
+from steepest.experiment.comparison import Comparison
 from steepest.experiment.report import numbers
 from steepest.experiment.report.figures import (
     SEEDS_OF_A_BAND,

@@ -11,7 +11,7 @@ from typing import Any
 
 from steepest.core.files import write_atomically
 from steepest.core.journal import Entry
-from steepest.experiment.outcomes import HARDWARE, VERSIONS, Comparison, Run, by_metric, recorded
+from steepest.experiment.comparison import HARDWARE, VERSIONS, Comparison, Run, by_metric, recorded
 from steepest.experiment.report.figures import (
     draw_gains,
     draw_learning_curves,

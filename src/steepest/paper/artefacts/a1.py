@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from steepest.core.tables import to_table
 from steepest.paper.analyses import study_descent
 from steepest.paper.artefact import Artefact, Findings, artefact
-from steepest.paper.need import Need
-from steepest.paper.parts import FigurePart, Panel, Part, TablePart, cell
-from steepest.paper.publication import Published
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import FigurePart, Panel, Part, TablePart, cell
+from steepest.paper.published_numbers import Published
 from steepest.paper.workspace import Workspace
 
 if TYPE_CHECKING:

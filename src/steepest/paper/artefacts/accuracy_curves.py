@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from steepest.experiment.outcomes import headline_metric
+from steepest.experiment.comparison import headline_metric
 from steepest.experiment.report.figures import line_styles
 from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.level import Level
-from steepest.paper.need import Need
-from steepest.paper.parts import FigurePart, Panel, Part, Row, curve_table
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import FigurePart, Panel, Part, Row, curve_table
 from steepest.paper.protocol import FIGURE_METHODS, share_of
-from steepest.paper.publication import Number, Published, row
+from steepest.paper.published_numbers import Number, Published, row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

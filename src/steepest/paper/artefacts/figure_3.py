@@ -13,9 +13,9 @@ from steepest.paper.analyses.sample_norms import LABEL_FREE, sample_norms
 from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.model_directions import ModelDirections
-from steepest.paper.need import Need
-from steepest.paper.parts import FigurePart, Panel, Part, TablePart
-from steepest.paper.publication import Published
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import FigurePart, Panel, Part, TablePart
+from steepest.paper.published_numbers import Published
 from steepest.paper.run_examples import examples_of, some_of
 from steepest.paper.workspace import Workspace
 

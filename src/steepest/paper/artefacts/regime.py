@@ -12,9 +12,9 @@ from steepest.core.tables import from_table, to_table
 from steepest.errors import InputError
 from steepest.experiment.record import Record
 from steepest.paper.artefact import Artefact, Findings, artefact
-from steepest.paper.need import Need
-from steepest.paper.parts import FigurePart, Panel, Part, TablePart, cell
-from steepest.paper.publication import Published
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import FigurePart, Panel, Part, TablePart, cell
+from steepest.paper.published_numbers import Published
 from steepest.paper.workspace import Workspace
 from steepest.selecting.regime import INVERTED
 

@@ -8,9 +8,9 @@ from steepest.core.tables import to_table
 from steepest.paper.analyses.schemes import compare_schemes
 from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.finished_runs import FinishedRun
-from steepest.paper.need import Need
-from steepest.paper.parts import Part, Row, TablePart, cell
-from steepest.paper.publication import Published
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import Part, Row, TablePart, cell
+from steepest.paper.published_numbers import Published
 from steepest.paper.run_examples import examples_of, some_of
 from steepest.paper.workspace import Workspace
 

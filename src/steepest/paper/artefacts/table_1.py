@@ -7,7 +7,7 @@ from typing import Any
 
 from steepest.core.seeds import SampleId, derive
 from steepest.core.tables import to_table
-from steepest.experiment.parts import scored_at_once
+from steepest.experiment.building import scored_at_once
 from steepest.experiment.protocol import selection_seed
 from steepest.paper.analyses.overlap import (
     Setting,
@@ -18,10 +18,10 @@ from steepest.paper.analyses.overlap import (
 from steepest.paper.analyses.ranking import chance_overlap
 from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.finished_runs import FinishedRun
-from steepest.paper.need import Need
-from steepest.paper.parts import Part, Row, TablePart, curve_table
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import Part, Row, TablePart, curve_table
 from steepest.paper.protocol import share_of
-from steepest.paper.publication import Published, row
+from steepest.paper.published_numbers import Published, row
 from steepest.paper.run_examples import examples_of
 from steepest.paper.workspace import Workspace
 from steepest.selecting.options import SelectionOptions

@@ -20,9 +20,9 @@ from steepest.paper.analyses.sample_norms import LossName, sample_norms
 from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.finished_runs import FinishedRun
 from steepest.paper.model_directions import ModelDirections, ModelInfluences
-from steepest.paper.need import Need
-from steepest.paper.parts import Part, Row, TablePart, cell
-from steepest.paper.publication import Published, row
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import Part, Row, TablePart, cell
+from steepest.paper.published_numbers import Published, row
 from steepest.paper.run_examples import examples_of
 from steepest.paper.workspace import Workspace
 

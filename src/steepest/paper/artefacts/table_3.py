@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from steepest.experiment.outcomes import headline_metric
+from steepest.experiment.comparison import headline_metric
 from steepest.paper.artefact import Artefact, Findings, artefact
-from steepest.paper.need import Need
-from steepest.paper.parts import Part, Row, curve_table
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import Part, Row, curve_table
 from steepest.paper.protocol import TABLE_METHODS, share_of
-from steepest.paper.publication import Published, row
+from steepest.paper.published_numbers import Published, row
 
 if TYPE_CHECKING:
     from steepest.paper.workspace import Workspace

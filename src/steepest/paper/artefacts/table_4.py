@@ -16,9 +16,9 @@ from steepest.paper.analyses.ranking import highest
 from steepest.paper.analyses.sample_norms import LABEL_FREE, NORMS, LossName, sample_norms
 from steepest.paper.artefact import Artefact, Findings, artefact
 from steepest.paper.finished_runs import FinishedRun
-from steepest.paper.need import Need
-from steepest.paper.parts import Part, Row, TablePart, curve_table
-from steepest.paper.publication import Number, Published, row
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import Part, Row, TablePart, curve_table
+from steepest.paper.published_numbers import Number, Published, row
 from steepest.paper.run_examples import examples_of
 from steepest.paper.workspace import Workspace
 from steepest.strategies.algorithms.ranking import Values

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from steepest.core.seeds import derive
 from steepest.data.alterations import take
+from steepest.experiment.building import fresh_model
 from steepest.experiment.config import ModelPart
-from steepest.experiment.parts import fresh_model
 from steepest.experiment.report.numbers import signed
 from steepest.paper.artefact import Artefact, Findings, artefact
-from steepest.paper.need import Need
-from steepest.paper.parts import Part, Row, TablePart, cell
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import Part, Row, TablePart, cell
 from steepest.paper.protocol import TABLE_METHODS
-from steepest.paper.publication import Published, row
+from steepest.paper.published_numbers import Published, row
 from steepest.paper.workspace import OutOfTime
 from steepest.training import Checkpoint, evaluate, fit
 

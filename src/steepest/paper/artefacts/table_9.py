@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from steepest.experiment.record import Record
 from steepest.paper.artefact import Artefact, Findings, artefact
-from steepest.paper.need import Need
-from steepest.paper.parts import Part, Row, TablePart, cell
-from steepest.paper.publication import Published, row
+from steepest.paper.needed_runs import Need
+from steepest.paper.page_parts import Part, Row, TablePart, cell
+from steepest.paper.published_numbers import Published, row
 
 if TYPE_CHECKING:
     from steepest.paper.workspace import Workspace

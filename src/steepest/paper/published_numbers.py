@@ -19,7 +19,7 @@ from typing import Any
 
 from steepest.core.tables import from_table
 from steepest.errors import ConfigError, SteepestError
-from steepest.paper.parts import Row, TablePart
+from steepest.paper.page_parts import Row, TablePart
 
 
 @dataclass(frozen=True, kw_only=True)

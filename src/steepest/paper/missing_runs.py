@@ -13,15 +13,15 @@ from steepest.data.base import DATASETS, data_root
 from steepest.data.catalogue import Source, catalogue, find_full_layout
 from steepest.data.copy_checks import describe_first_step
 from steepest.errors import InputError, RunFolderError, SteepestError
+from steepest.experiment.building import load_data
 from steepest.experiment.compare import run_missing
 from steepest.experiment.comparison_runs import Comparing
 from steepest.experiment.config import Config, Loop
 from steepest.experiment.folder import count_records
 from steepest.experiment.loop import Experiment
-from steepest.experiment.parts import load_data
 from steepest.experiment.variants import Variant, parse_variants
 from steepest.paper.artefact import Artefact
-from steepest.paper.need import Need
+from steepest.paper.needed_runs import Need
 from steepest.paper.workspace import Workspace
 
 
