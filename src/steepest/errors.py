@@ -50,7 +50,7 @@ class SteepestError(Exception):
 
 
 class InputError(SteepestError, ValueError):
-    """An argument cannot be used as it is."""
+    """An argument cannot be used."""
 
 
 class UnknownNameError(InputError):
@@ -177,5 +177,5 @@ def first_line(error: BaseException | str, otherwise: str = "") -> str:
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return the kind of an error and the first line of what it says."""
+    """Return the kind of an error and the first line of its message."""
     return f"{type(error).__name__}: {first_line(error, 'no message')}"

@@ -109,7 +109,7 @@ class CycleBench:
         return self.result()
 
     def result(self) -> CycleResult:
-        """Return what is known so far."""
+        """Return the results so far."""
         device = choose_device(self._config.device)
         table = self._config.to_table()
         table.pop("strategy")

@@ -161,7 +161,7 @@ class FeaturesBench:
         self._likeness = min(self._likeness, float(alike.min()))
 
     def result(self) -> FeaturesResult:
-        """Return what is known so far."""
+        """Return the results so far."""
         done = min(map(len, self._spent.values()))
         return FeaturesResult(
             schema=SCHEMA,

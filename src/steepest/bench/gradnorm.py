@@ -73,7 +73,7 @@ class Settings:
 
 
 class GradnormBench:
-    """Measures all that the settings name, and can tell at any moment what is known so far.
+    """Measures all that the settings name, and can report the results so far at any moment.
 
     Args:
         settings: What to measure.
@@ -108,7 +108,7 @@ class GradnormBench:
         return self.result()
 
     def result(self) -> GradnormResult:
-        """Return what is known so far."""
+        """Return the results so far."""
         settings = self._settings
         current = [] if self._current is None else [self._current.result()]
         return GradnormResult(
@@ -145,7 +145,7 @@ class _Contest:
         self._note = ""
 
     def measure(self, progress: Progress) -> None:
-        """Measure all contenders in turns; where memory runs out, what is known stays."""
+        """Measure all contenders in turns; if memory runs out, the results so far are kept."""
         try:
             self._measure(progress)
         except ModuleNotFoundError as error:
@@ -182,7 +182,7 @@ class _Contest:
             self._note = f"growth was not measured: {brief_with_kind(error)}"
 
     def result(self) -> WorkloadResult:
-        """Return what is known so far."""
+        """Return the results so far."""
         return WorkloadResult(
             self._load.name,
             self._parameters,

@@ -19,7 +19,7 @@ _HEADER = (
 
 
 def describe_gradnorm(result: GradnormResult) -> str:
-    """Return one table per workload, with what a reader must know below it."""
+    """Return one table per workload, with notes below it."""
     return "\n\n".join(_describe_workload(load, result) for load in result.workloads)
 
 

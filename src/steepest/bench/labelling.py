@@ -229,7 +229,7 @@ class LabellingBench:
             after_each(self.result())
 
     def result(self) -> LabellingResult:
-        """Return what is known so far."""
+        """Return the results so far."""
         return LabellingResult(
             schema=SCHEMA,
             command=self._command,

@@ -98,7 +98,7 @@ class Settings:
             raise InputError(f"--top {self.top}: give a share of the pool, above 0 and up to 1")
 
     def config(self) -> Config:
-        """Return the preset's configuration with what was asked for instead."""
+        """Return the preset's configuration with the requested changes."""
         config = replace(load_config(self.preset), seed=self.seed)
         if self.labels is not None:
             config = replace(config, loop=replace(config.loop, initial=self.labels))
@@ -108,7 +108,7 @@ class Settings:
 
 
 class PrecisionBench:
-    """Trains once, scores in every precision, and can tell at any moment what is known so far.
+    """Trains once, scores in every precision, and can report the results so far at any moment.
 
     Args:
         settings: What to train and to score.
@@ -152,7 +152,7 @@ class PrecisionBench:
         return self.result()
 
     def result(self) -> PrecisionResult:
-        """Return what is known so far."""
+        """Return the results so far."""
         settings, config, trained = self._settings, self._config, self._trained
         return PrecisionResult(
             schema=SCHEMA,
@@ -194,7 +194,7 @@ class PrecisionBench:
         )
 
     def _score(self, precision: Precision, trained: Trained, strict: Values) -> tuple[Values, str]:
-        """Return the scores in one precision, and what to know of them."""
+        """Return the scores in one precision, with a note."""
         if precision == "fp32":
             return strict, ""
         on_cpu = self._settings.device.type == "cpu"

@@ -196,7 +196,7 @@ class ScaleBench:
         )
 
     def result(self) -> ScaleResult:
-        """Return what is known so far."""
+        """Return the results so far."""
         device = torch.device("cpu")
         return ScaleResult(
             schema=SCHEMA,

@@ -50,7 +50,7 @@ class Stored:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read what ``save`` wrote.
+        """Read a file written by ``save``.
 
         Raises:
             InputError: If the file is not of this form.
@@ -76,18 +76,18 @@ def brief_with_kind(error: Exception) -> str:
 
 
 def not_installed(package: str) -> str:
-    """Return what is noted of a contender whose package is missing."""
+    """Return the note on a contender whose package is missing."""
     return f"{package} is not installed: run pip install 'steepest[bench]'"
 
 
 def last_line(printed: str) -> str:
-    """Return the last line of what a process that failed has printed."""
+    """Return the last line of a failed process's output."""
     return (printed.strip().splitlines() or ["no message"])[-1]
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table, with what a reader must know around it.
+    """One table with notes.
 
     Attributes:
         conditions: The measurement and its conditions, in one sentence.
@@ -117,14 +117,14 @@ def show_number(value: float | None, form: str) -> str:
 
 
 def say_status(status: str, note: str) -> str:
-    """Return what to know of a measurement, or why there are no numbers."""
+    """Return notes on a measurement, or the reason why there are no numbers."""
     if status == "measured":
         return note
     return f"{status}: {note}" if note else status
 
 
 def name_place(result: Stored, threads: int) -> str:
-    """Return what did the work."""
+    """Return a description of the hardware."""
     if result.device == "cpu":
         return f"cpu, {threads} thread{'s' if threads > 1 else ''}"
     return str(result.environment["device"])

@@ -112,7 +112,7 @@ class Settings:
 
 
 class StrategiesBench:
-    """Runs one trial after another, and can tell at any moment what is known so far.
+    """Runs one trial after another, and can report the results so far at any moment.
 
     Args:
         settings: What to measure.
@@ -148,7 +148,7 @@ class StrategiesBench:
         return self.result()
 
     def result(self) -> StrategiesResult:
-        """Return what is known so far."""
+        """Return the results so far."""
         settings = self._settings
         return StrategiesResult(
             schema=SCHEMA,

@@ -98,7 +98,7 @@ class Settings:
 
 
 class TrainingBench:
-    """Trains in each way in turns, and can tell at any moment what is known so far.
+    """Trains in each way in turns, and can report the results so far at any moment.
 
     Args:
         settings: What to train.
@@ -138,7 +138,7 @@ class TrainingBench:
         return self.result()
 
     def result(self) -> TrainingResult:
-        """Return what is known so far."""
+        """Return the results so far."""
         settings, load = self._settings, self._settings.load
         return TrainingResult(
             schema=SCHEMA,

@@ -70,7 +70,7 @@ TakeStep = Callable[[], None]
 
 
 def our_loop(name: str, load: Workload, device: torch.device) -> TakeStep:
-    """Return what takes the next step by one of our ways, images and augmentation included."""
+    """Return a function that takes the next step by one of our ways, augmentation included."""
     model = load.make_model(device)
     step = STEPS[name](
         model, Classification(CLASSES), make_optimizer(model), amp=load.precision == "bf16"
@@ -97,7 +97,7 @@ def _endless(
 
 
 def loader_loop(load: Workload, device: torch.device) -> TakeStep:
-    """Return what takes the next step of a common loop with a data loader."""
+    """Return a function that takes the next step of a common loop with a data loader."""
     model = load.make_model(device)
     optimizer = make_optimizer(model)
     options: dict[str, Any] = {"num_workers": load.workers}
@@ -145,7 +145,7 @@ def make_optimizer(model: nn.Module) -> torch.optim.Optimizer:
 
 
 class _Pictures(Dataset[tuple[Tensor, int]]):
-    """Images that are cropped, mirrored and normalised one by one, as they are asked for."""
+    """Images that are cropped, mirrored and normalised one by one, on demand."""
 
     def __init__(self, images: Any, labels: Any, seed: int) -> None:  # noqa: ANN401 - arrays
         self._images, self._labels = images.transpose(0, 2, 3, 1).copy(), labels

@@ -137,7 +137,7 @@ def _ratio(value: float | None, unit: float | None) -> float | None:
 
 
 def _verdict(error: Exception) -> tuple[Status, str]:
-    """Say in one line what an error means for the contender."""
+    """Describe an error in one line."""
     text = brief(error)
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or text).partition(".")[0]

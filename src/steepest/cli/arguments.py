@@ -36,7 +36,7 @@ def add_flags(parser: argparse._ActionsContainer, options: type[Any], names: Ite
 
 
 def _type_of(hint: Any) -> Callable[[str], Any]:  # noqa: ANN401
-    """Return what reads a value of a type: a number, one of some words, or a text."""
+    """Return a reader for values of a type: a number, one of some words, or a text."""
     kinds = get_args(hint)
     if hint is not int and int not in kinds:
         return str
@@ -235,7 +235,7 @@ def seeds_of(text: str) -> list[int]:
 
 
 def names_of(text: str, option: str) -> tuple[str, ...]:
-    """Read names separated by commas; what is said twice counts once.
+    """Read names separated by commas; duplicates count once.
 
     Raises:
         InputError: Naming the option, if there is none.

@@ -148,7 +148,7 @@ def _comparisons(arguments: argparse.Namespace) -> list[Comparing]:
 
 
 def _planned(arguments: argparse.Namespace) -> Plan:
-    """Return the plan, or the part of it that is asked for."""
+    """Return the plan, or the requested part of it."""
     plan = read_plan(arguments.plan)
     groups, labels, seeds = arguments.groups, arguments.strategies, arguments.seeds
     return plan.part(
@@ -159,7 +159,7 @@ def _planned(arguments: argparse.Namespace) -> Plan:
 
 
 def _showing(run: Callable[[], None], show: Callable[[], None]) -> int:
-    """Run, show what came out even if some runs failed, and say at last which.
+    """Run, show the results even if some runs failed, and finally name those.
 
     Returns:
         The exit code.

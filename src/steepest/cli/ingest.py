@@ -108,7 +108,7 @@ def write_map_files(arguments: argparse.Namespace, folder: LoopFolder) -> None:
 
 
 def say(done: Ingested) -> str:
-    """Return what came of answers, in words."""
+    """Describe the result of ingesting answers."""
     counts = {
         "changed": done.changed,
         "skipped": done.skipped,

@@ -334,7 +334,7 @@ def _settings_of(arguments: argparse.Namespace, place: Path) -> Settings:
 
 
 def _check_samples(arguments: argparse.Namespace) -> None:
-    """Refuse what is no folder and no table, and columns of what is no table."""
+    """Raise if it is neither a folder nor a table, or if columns are named without a table."""
     from steepest.labelling.project.source import is_table
 
     path, table = arguments.photos, is_table(arguments.photos)
@@ -420,7 +420,7 @@ def _noun(project: Project, count: int) -> str:
 
 
 def _say_way(settings: Settings) -> str:
-    """Say what learns from the labels."""
+    """Describe what is trained on the labels."""
     from steepest.labelling.web.filters import way
 
     if settings.way == "scratch" and settings.learn is None and settings.is_usual:

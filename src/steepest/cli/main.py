@@ -120,7 +120,7 @@ def _chosen(words: Sequence[str]) -> str:
 
 
 def make_parser(chosen: str | None = None) -> tuple[Parser, dict[str, Parser]]:
-    """Return what reads the command line, and the parser of each command by its name.
+    """Return the parser of the command line, and the parser of each command by name.
 
     Args:
         chosen: The one command whose file is imported for its arguments; by default all are.

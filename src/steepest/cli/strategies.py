@@ -56,7 +56,7 @@ def _listed() -> str:
 
 
 def _table(strategy: Strategy) -> dict[str, Any]:
-    """Return what ``--json`` prints about one strategy."""
+    """Return the output of ``--json`` for one strategy."""
     idea, formula = _idea(type(strategy))
     meanings = _meanings(type(strategy))
     options = to_table(strategy)
@@ -112,7 +112,7 @@ def _idea(cls: type[Strategy]) -> tuple[str, str]:
 
 
 def _meanings(cls: type[Strategy]) -> dict[str, str]:
-    """Return what the docstrings of a class and its parents say of its options."""
+    """Return the documentation of a class's options from its docstring and its parents'."""
     found: dict[str, str] = {}
     for kind in reversed(cls.__mro__):
         if issubclass(kind, Strategy) and kind is not Strategy:

@@ -101,7 +101,7 @@ def proxy_of(url: str) -> str:
 
 
 def version_of(headers: HTTPMessage) -> str:
-    """Return what names this version of a file, for ``If-Range``; empty if nothing does."""
+    """Return the validator of this version of a file for ``If-Range``; empty if there is none."""
     tag = headers.get("ETag", "").strip()
     # A weak tag may stay while bytes change.
     if tag.startswith('"'):

@@ -17,7 +17,7 @@ class Safe(str):
 
 
 def escape(text: object) -> Safe:
-    """Return text as HTML; HTML stays as it is."""
+    """Return text as HTML; HTML is unchanged."""
     return text if isinstance(text, Safe) else Safe(html.escape(str(text)))
 
 

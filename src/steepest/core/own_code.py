@@ -18,7 +18,7 @@ T = TypeVar("T", bound=ABC)
 
 
 def import_own(kind: str, name: str, form: str) -> object:
-    """Import what is named; modules of the current directory are found too.
+    """Import a name; modules of the current directory are found too.
 
     Args:
         kind: The expected kind, for error messages (``"strategy"``).
@@ -47,7 +47,7 @@ def import_own(kind: str, name: str, form: str) -> object:
 
 
 def _remedy(error: Exception, module: str, form: str) -> str:
-    """Say what to do about a module that could not be imported, if that is known."""
+    """Return the remedy for a module that could not be imported, if it is known."""
     if module.endswith(".py"):
         return f": write {form}, without .py"
     first = module.partition(".")[0]

@@ -11,7 +11,7 @@ _TOO_DEEP = "brackets are nested too deeply"
 
 
 def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - JSON
-    """Return what a text says.
+    """Return the value of a text.
 
     Raises:
         ValueError: If it is no JSON, or nested so deeply that it cannot be read.
@@ -23,7 +23,7 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - JSON
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return what a text says.
+    """Return the value of a text.
 
     Raises:
         ValueError: If it is no TOML, or nested so deeply that it cannot be read.

@@ -88,7 +88,7 @@ class Failure:
 
 
 def tried(work: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it returns
-    """Return what a piece of work returns, or its error as a ``Failure``."""
+    """Return the result of a piece of work, or its error as a ``Failure``."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - the work may be of anyone's code

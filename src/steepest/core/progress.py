@@ -23,7 +23,7 @@ class Progress(Protocol):
     """Shows how far pieces of work have come."""
 
     def task(self, description: str, total: int) -> AbstractContextManager[Step]:
-        """Start a piece of work of a known size; a total of 0 says that nobody knows it."""
+        """Start a piece of work of a known size; a total of 0 means unknown."""
 
 
 class SilentProgress:
@@ -31,7 +31,7 @@ class SilentProgress:
 
     @contextmanager
     def task(self, description: str, total: int) -> Iterator[Step]:  # noqa: ARG002
-        """Start a piece of work that nobody watches."""
+        """Start a piece of work without a display."""
         yield _Silent()
 
 
@@ -85,7 +85,7 @@ class BarProgress:
 
 
 def show_progress(enabled: bool = True) -> Progress:
-    """Return what suits standard error: bars, lines or silence."""
+    """Return the display that suits standard error: bars, lines or nothing."""
     if not enabled or sys.stderr is None:
         return SilentProgress()
     # Bars are drawn over and over in one place, which not every terminal can do.

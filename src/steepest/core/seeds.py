@@ -114,7 +114,7 @@ def keyed_uniform(
 
 @contextmanager
 def draws_put_back() -> Iterator[None]:
-    """Leave the global generators as they were: other people's data sets draw from them."""
+    """Restore the global generators: other people's data sets draw from them."""
     before = random.getstate(), np.random.get_state()  # noqa: NPY002 - it is not ours
     try:
         with torch.random.fork_rng(devices=[]):
@@ -133,7 +133,7 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @contextmanager
 def seeded(seed: int, purpose: str) -> Iterator[None]:
-    """Let layers draw their weights by a seed; the global random state stays as it is."""
+    """Let layers draw their weights by a seed; the global random state is unchanged."""
     with torch.random.fork_rng(devices=[]):
         # torch.manual_seed would reach into every other device's generator too.
         torch.default_generator.manual_seed(derive(seed, purpose))

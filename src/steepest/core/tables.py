@@ -51,7 +51,7 @@ def _hints(cls: type[object]) -> dict[str, Any]:
 
 
 def check_known_fields(cls: type[object], table: Mapping[str, Any]) -> None:
-    """Check what a table says of a dataclass's fields, whatever else it says or leaves out.
+    """Check the values of a dataclass's fields in a table; other and missing keys are allowed.
 
     Raises:
         UnknownNameError: As ``from_table`` does, within nested tables as well.
@@ -114,7 +114,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
 
 @cache
 def _plain_types(hint: Any) -> frozenset[type]:  # noqa: ANN401
-    """Return the types whose values fit a hint as they are."""
+    """Return the types whose values fit a hint without conversion."""
     kinds = frozenset(get_args(hint) or (hint,)) & {int, float, str, bool}
     return kinds - {int} if float in kinds else kinds
 

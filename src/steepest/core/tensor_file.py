@@ -52,7 +52,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any] | None:
-    """Read what ``write_tensors`` wrote, all of it or nothing.
+    """Read a file written by ``write_tensors``, all of it or nothing.
 
     Returns:
         The tensors by name, and what is said of them; None if there is no file.

@@ -147,7 +147,7 @@ def _split(images: Tensor, labels: Tensor, share: float, seed: int, name: str) -
 
 
 def _check_parts(train: Part, test: Part, name: str) -> None:
-    """Refuse what the data set itself does not look at: kinds, and the size of label maps."""
+    """Check what the data set itself does not: kinds, and the size of label maps."""
     for kind, (images, _) in (("training", train), ("test", test)):
         if not len(images):
             raise DataError(f"{name}: there are no {kind} images; give one at least")

@@ -116,7 +116,7 @@ class Holding:
 
     @property
     def short_title(self) -> str:
-        """The title without what follows the colon."""
+        """The title up to the colon."""
         return self.title.partition(":")[0]
 
     def md5_of(self, name: str) -> str:
@@ -147,12 +147,12 @@ def find_holding(name: str) -> Holding:
 
 
 def find_layout(holding: Holding, root: Path) -> Layout | None:
-    """Return what a data set is read from; None if it is not under ``root``."""
+    """Return the files of a data set; None if they are not under ``root``."""
     return next((layout for layout in holding.layouts if layout.is_in(root)), None)
 
 
 def find_full_layout(holding: Holding, root: Path) -> Layout | None:
-    """Return what a data set is read from without options; None if it is not under ``root``.
+    """Return the files of a data set with default options; None if they are not under ``root``.
 
     A compact copy, which its reader must be asked for, does not stand in for the official files.
     """

@@ -81,7 +81,7 @@ HOLDING = add_to_catalogue(
 def cityscapes(
     root: Path | None = None, *, crop: int = 688, workers: int | None = None
 ) -> ImageSet:
-    """Load Cityscapes with its fine annotation, read from disk as it is needed.
+    """Load Cityscapes with its fine annotation, read from disk on demand.
 
     Pool images are cut out of the centre and training images at random, half of them mirrored;
     test images, those of the validation split, are whole.

@@ -101,7 +101,7 @@ class ImageFolder(Dataset[Tensor]):
 
 
 def check_folder(root: Path) -> None:
-    """Refuse what is no folder.
+    """Raise if it is not a folder.
 
     Raises:
         DataError: Saying what is there instead.

@@ -43,7 +43,7 @@ def folder(
     check: bool = False,
     workers: int | None = None,
 ) -> ImageSet:
-    """Load your own images, one folder for each class, read from disk as they are needed.
+    """Load your own images, one folder for each class, read from disk on demand.
 
     Rows are in the order of classes and, within one, of names.
 

@@ -80,7 +80,7 @@ class ViewReader:
 
 
 def check_side(option: str, value: int) -> None:
-    """Refuse what cannot be the side of a square.
+    """Raise if it cannot be the side of a square.
 
     Raises:
         InputError: Naming the option.
@@ -91,7 +91,7 @@ def check_side(option: str, value: int) -> None:
 
 @contextmanager
 def decoding(path: Path) -> Iterator[None]:
-    """Say in one line what is wrong with an image file; its oddities are not warned of.
+    """Describe the fault of an image file in one line, without warnings about oddities.
 
     Raises:
         DataError: Instead of whatever a decoder raises.

@@ -63,7 +63,7 @@ HOLDING = add_to_catalogue(
 
 @DATASETS.register("imagenet")
 def imagenet(root: Path | None = None, *, size: int = 224, workers: int | None = None) -> ImageSet:
-    """Load ImageNet from its official files, read from disk as they are needed.
+    """Load ImageNet from its official files, read from disk on demand.
 
     Pool and test images have their shorter side resized to 8/7 of the size (256 for 224) and the
     centre cut out; for training, a random box is resized and half of them are mirrored.

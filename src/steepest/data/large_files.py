@@ -1,4 +1,4 @@
-"""Pools in large files, here or remote, of which nothing is read but what is asked for.
+"""Pools in large files, here or remote, read only in part, on demand.
 
 Each is a data set that holds names and places alone, so that it is cheap to send to other
 processes: they open the files themselves. Remote paths, such as ``s3://bucket/rows.parquet``, go

@@ -69,7 +69,7 @@ def names() -> list[str]:
 
 
 def load_own(name: str, root: Path | None, options: Mapping[str, Any]) -> ImageSet:
-    """Import what makes a data set, and call it; or take one that a module holds ready.
+    """Import a factory of a data set and call it, or import a data set.
 
     Args:
         name: ``package.module:function``; modules of the current directory are found too. A class

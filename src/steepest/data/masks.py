@@ -44,7 +44,7 @@ def masks(
     std: tuple[float, ...] = IMAGENET_STD,
     workers: int | None = None,
 ) -> ImageSet:
-    """Load your own images and the masks of their classes, read from disk as they are needed.
+    """Load your own images and the masks of their classes, read from disk on demand.
 
     A mask has one byte for each pixel, the number of its class, and 255 where none is known; the
     colours of a palette say nothing. Rows are in the order of names.

@@ -1,4 +1,4 @@
-"""Labels that nobody reads by accident."""
+"""Labels that cannot be read by accident."""
 
 from __future__ import annotations
 

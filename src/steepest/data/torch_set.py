@@ -55,7 +55,7 @@ def from_torch(
     name: str = "torch",
     workers: int | None = None,
 ) -> ImageSet:
-    """Take map-style data sets of torch or torchvision; images are read as they are needed.
+    """Take map-style data sets of torch or torchvision; images are read on demand.
 
     What a data set does at random is decided by the experiment's seed: in training anew in every
     epoch, for scoring always the same.
@@ -122,7 +122,7 @@ def from_hugging_face(
     name: str = "hugging-face",
     workers: int | None = None,
 ) -> ImageSet:
-    """Take data sets of Hugging Face's library; images are read as they are needed.
+    """Take data sets of Hugging Face's library; images are read on demand.
 
     Args:
         splits: A dict with ``"train"`` and ``"test"`` (or ``"validation"``), or (train, test).

@@ -162,7 +162,7 @@ class _Worker:
 
 
 def _serve(line: Connection, parcel: Parcel, slots: Tensor) -> None:
-    """Read what is asked for until nobody asks any more: the life of a worker."""
+    """The main loop of a worker: read requested batches until the queue is closed."""
     # Ctrl-C reaches the whole group of processes; the one that started this ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -183,7 +183,7 @@ def _serve(line: Connection, parcel: Parcel, slots: Tensor) -> None:
 def _fill(
     slot: Tensor, read: Read, rows: npt.NDArray[np.int64], draws: npt.NDArray[np.float64] | None
 ) -> str | None:
-    """Read a batch into a slot; return what went wrong."""
+    """Read a batch into a slot; return the error, if any."""
     try:
         for place, row in enumerate(rows):
             draw = None if draws is None else torch.from_numpy(draws[place])

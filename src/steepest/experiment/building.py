@@ -32,7 +32,7 @@ _POSITIONS = {"cpu": 1 << 18, "cuda": 1 << 22}
 
 
 def load_data(config: Config) -> ImageSet:
-    """Load a configuration's data set, or the part and the labels of it that are asked for.
+    """Load a configuration's data set, or the requested part and labels of it.
 
     Raises:
         InputError: If labels are to be wrong, or classes rare, that are not one class per sample.

@@ -166,7 +166,7 @@ def _take_over(model: nn.Module, trained: Trained, device: torch.device) -> None
 
 
 def _cost(done: Sequence[Trained], spent: Measurement, count: int) -> Cost:
-    """Return what trainings side by side cost.
+    """Return the cost of parallel training runs.
 
     Seconds are those of the clock; what was trained before a restart counts with as much overlap.
     Memory is the most that all processes may have held at one time.

@@ -59,7 +59,7 @@ def compare(
     engine: Engine = "here",
     track: str | None = None,
 ) -> list[Run]:
-    """Run what is missing of a comparison.
+    """Run the missing runs of a comparison.
 
     Args:
         config: The experiment; its strategy and seed are replaced.
@@ -109,7 +109,7 @@ def run_missing(
     engine: Engine = "here",
     track: str | None = None,
 ) -> None:
-    """Run what is missing of some comparisons, in their order, with one set of workers.
+    """Run the missing runs of some comparisons, in their order, with one set of workers.
 
     Args:
         comparisons: All are checked before the first file is written; several may share a folder.
@@ -389,7 +389,7 @@ def _run_alone(run: Experiment, deadline: float | None) -> None:
 
 
 def _raise_broken(futures: Sequence[Future[str]]) -> None:
-    """Raise what ended a worker process, if anything did."""
+    """Raise the error that ended a worker process, if any."""
     for future in futures:
         if future.done() and not future.cancelled():
             future.result()

@@ -1,4 +1,4 @@
-"""``comparison.json``: what a folder compares, and which settings may change when it goes on.
+"""``comparison.json``: the contents of a comparison, and the settings that may change on resuming.
 
 ``GOING_ON`` are settings that leave every record as it would have been: a folder takes them. Those
 of ``FASTER`` leave the experiment as it is and round its numbers otherwise: such a run may be shown
@@ -97,7 +97,7 @@ def describe(
 
 
 def write_description(description: Mapping[str, Any], out: Path) -> None:
-    """Write what a folder compares."""
+    """Write the description of a comparison."""
     write_atomically(out / _FILE, _encode(description))
 
 

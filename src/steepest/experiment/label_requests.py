@@ -16,7 +16,7 @@ from steepest.pool.values import plain_labels
 
 
 def check_labeller(who: object) -> None:
-    """Refuse what cannot be asked for labels.
+    """Raise if an object is not a labeller.
 
     Raises:
         InputError: Saying what a labeller has.
@@ -29,7 +29,7 @@ def check_labeller(who: object) -> None:
 
 
 def ask(setup: Setup, pool: Pool, labeller: Labeller, ids: Sequence[SampleId], cycle: int) -> None:
-    """Ask for labels; what has been asked or answered already is passed over.
+    """Ask for labels; samples already asked about or answered are skipped.
 
     Args:
         setup: Its task says what a label can be, its strategy chose.

@@ -132,7 +132,7 @@ class Experiment:
     def _cycle(
         self, folder: RunFolder, pool: Pool, model: nn.Module, cycle: int, *, last: bool
     ) -> Record:
-        """Train, test and choose; return what happened once the weights are on disk."""
+        """Train, test and choose; return the record once the weights are on disk."""
         setup, data = self.setup, self.data
         models = AuxiliaryModels(setup, folder, cycle, model)
         with divergence_named(self.config.training.lr, certain=True):

@@ -38,7 +38,7 @@ class CommonChoices:
 
 
 def common_choices(comparison: Comparison) -> CommonChoices | None:
-    """Compare what the complete runs of a comparison chose.
+    """Compare the choices of a comparison's complete runs.
 
     Returns:
         None where no two strategies have a seed in common in which both chose something.
@@ -65,7 +65,7 @@ def _choices(
     names: Iterable[str],
     chosen_by: Callable[[Run], Iterable[SampleId]],
 ) -> list[dict[int, _Chosen]]:
-    """Return what each strategy chose, by seed; a run that chose nothing is left out."""
+    """Return each strategy's choices by seed; runs without any are left out."""
     found = (
         {seed: frozenset(chosen_by(comparison.runs[name, seed])) for seed in seeds}
         for name in names

@@ -39,5 +39,5 @@ def weights_path(run: Path, cycle: int, member: Member = 0) -> Path:
 
 
 def suffix_of(member: Member) -> str:
-    """Return what tells the files of a member from those of the run's own model."""
+    """Return the suffix of a member's files."""
     return "" if member == 0 else f"-{member}"

@@ -37,7 +37,7 @@ class Cost:
 
 
 def cost_of(measurement: Measurement | None) -> Cost | None:
-    """Return what was measured as what is recorded."""
+    """Return measurements as they are recorded."""
     if measurement is None:
         return None
     return Cost(seconds=measurement.seconds, peak_bytes=measurement.peak_bytes)
@@ -136,7 +136,7 @@ class Record:
 
 
 def _find_wrong(record: Record) -> str:
-    """Name what cannot be a result; nothing if all can."""
+    """Name values that cannot be a result; nothing if all can."""
     for name in ("cycle", "labelled", "unlabelled", "subset"):
         if (count := getattr(record, name)) < 0:
             return f"{name} is {count}"

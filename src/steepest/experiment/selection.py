@@ -57,7 +57,7 @@ def fields_of(outcome: Outcome | None, members: Cost | None) -> dict[str, Any]:
 def select_samples(
     setup: Setup, model: nn.Module, pool: Pool, cycle: int, models: AuxiliaryModels
 ) -> Outcome:
-    """Choose by a cycle's model from what is not labelled."""
+    """Choose from the unlabelled samples by a cycle's model."""
     options = SelectionOptions(
         labelled=pool.taken(),
         subset=setup.config.loop.candidates,

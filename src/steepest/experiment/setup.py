@@ -60,7 +60,7 @@ class Setup:
         self._code = {CODE: code} if (code := code_of(self.config)) else {}
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells the data set from others."""
+        """Return the identity of the data set."""
         return identify(self.data)
 
     def environment(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Setup:
         return _shrink_and_perturb(previous, self.fresh_model(first), loop.shrink, loop.perturb)
 
     def targets(self, pool: Pool) -> Mapping[SampleId, Any]:
-        """Return what is learnt from of each labelled sample, if the strategy asks for it."""
+        """Return the targets of labelled samples, if the strategy needs them."""
         if Needs.TARGETS not in self.strategy.needs:
             return {}
         ids, _ = pool.labelled()
@@ -107,7 +107,7 @@ class Setup:
         return dict(zip(ids, rows, strict=True))
 
     def labelled(self, pool: Pool) -> tuple[Images, Labels]:
-        """Return the labelled samples in the order of the pool, and what is known of them."""
+        """Return the labelled samples in the order of the pool, with their labels."""
         ids, labels = pool.labelled()
         rows = [int(i) for i in ids]
         images = take(self.data.train_images, rows)
@@ -123,7 +123,7 @@ class Setup:
         purpose: tuple[str | int, ...],
         extra: Extra | None = None,
     ) -> FitResult:
-        """Train a model on what is labelled, by the recipe.
+        """Train a model on the labelled samples by the recipe.
 
         Args:
             model: Trained in place.
@@ -142,7 +142,7 @@ class Setup:
         )
 
     def fitting(self, pool: Pool) -> dict[str, Any]:
-        """Return what ``fit`` takes in this experiment, whatever model is trained."""
+        """Return the arguments of ``fit`` that all models of the experiment share."""
         images, targets = self.labelled(pool)
         return {
             "task": self.task,

@@ -125,7 +125,7 @@ def train_cycle(
 def shared_key(
     config: Config, data: ImageSet, model: nn.Module, pool: Pool, device: torch.device
 ) -> str:
-    """Return what tells one first training from another.
+    """Return the identity of a first training run.
 
     Args:
         config: All of it counts but the strategy and the name.

@@ -325,7 +325,7 @@ def _saved(budgets: Floats, own: Floats, baseline: Floats) -> LabelsSaved:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of what is there, None if nothing is."""
+    """Return the mean of the values present, None without any."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 

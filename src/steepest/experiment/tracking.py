@@ -30,7 +30,7 @@ class Tracker(Protocol):
         """Send the metrics of one cycle, by the number of labels."""
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the rest."""
 
 
 class MLflow:
@@ -111,7 +111,7 @@ class TensorBoard:
             self._writers[identity].add_scalar(name, value, labels)
 
     def close(self) -> None:
-        """Write what is left to disk."""
+        """Write the rest to disk."""
         for writer in self._writers.values():
             writer.close()
 
@@ -148,7 +148,7 @@ class Tracking:
         self._identities: dict[str, str] = {}
 
     def update(self, runs: Iterable[tuple[str, Path, Config]]) -> None:
-        """Send what is new in the records of some runs, each with its name and folder."""
+        """Send the new records of some runs, each with its name and folder."""
         for name, folder, config in runs:
             if self._tracker is None:
                 return
@@ -158,7 +158,7 @@ class Tracking:
                 self._give_up(error)
 
     def close(self) -> None:
-        """Let the tracker send what is left."""
+        """Let the tracker send the rest."""
         if self._tracker is not None:
             try:
                 self._tracker.close()

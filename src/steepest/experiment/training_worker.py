@@ -1,4 +1,4 @@
-"""A worker process that trains models one after the other, as it is asked to."""
+"""A worker process that trains models one after the other on request."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class _Telling:
 
 
 def _serve(line: Connection) -> None:
-    """Train what is asked for until nobody asks any more: the life of a worker."""
+    """The main loop of a worker: train requested models until the pipe is closed."""
     end_with_parent()
     try:
         while True:

@@ -72,7 +72,7 @@ def check_folder_name(kind: str, name: str) -> None:
 
 
 def parse_variants(texts: Iterable[str | Variant]) -> tuple[Variant, ...]:
-    """Read variants, each text a list separated by commas; what is said twice counts once.
+    """Read variants, each text a list separated by commas; duplicates count once.
 
     Raises:
         UnknownNameError: For an unknown strategy or option.

@@ -63,7 +63,7 @@ class Pass(Generic[S, R]):
     device: torch.device
 
     def run(self, sources: Sequence[S], step: Step) -> int:
-        """Compute what is missing, and keep each batch before the next one is computed.
+        """Compute missing rows, storing each batch before the next.
 
         Returns:
             How many rows were computed.

@@ -1,4 +1,4 @@
-"""Features on disk, by the digest of what they were computed of.
+"""Features on disk, by the digest of their inputs.
 
 One folder holds the rows of one net with one preprocessing. Rows are appended to ``rows.f32``, and
 ``rows.jsonl`` notes whose they are once they are on the disk. Rows that no note knows of, as a

@@ -140,7 +140,7 @@ class _Recorded:
             self._results = program(*self._tensors)
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the program returns for a batch; overwritten by the next."""
+        """Return the program's result for a batch; overwritten by the next."""
         for mine, given in zip(self._tensors, tensors, strict=True):
             mine.copy_(given)
         self._graph.replay()

@@ -224,7 +224,7 @@ class Engine:
         return fine and not (self._slow(known) | known.missed) and not self._changes_buffers
 
     def _known_of(self, inputs: Inputs) -> Known:
-        """Return what is known of batches like this one, to be added to."""
+        """Return the knowledge about batches like this one, to be extended."""
         names = tuple(inputs) if isinstance(inputs, Mapping) else ()
         form = names, tuple((t.shape[1:], t.dtype) for t in batches.tensors_of(inputs))
         known = self._known.setdefault(form, Known())

@@ -28,7 +28,7 @@ _REMEMBERED = 16
 
 
 def form_of(inputs: Inputs) -> tuple[object, ...]:
-    """Return what two batches must have in common for one recording to do for both."""
+    """Return the key of a batch: batches with equal keys share a recording."""
     # What goes by another name, or comes in another order, is something else.
     names = tuple(inputs) if isinstance(inputs, Mapping) else ()
     tensors = batches.tensors_of(inputs)
@@ -82,7 +82,7 @@ class Recorder:
 
 
 class Recording:
-    """One CUDA graph with inputs and results in places of its own.
+    """One CUDA graph with its own buffers for inputs and results.
 
     Args:
         inputs: A batch of the form that it will be given.

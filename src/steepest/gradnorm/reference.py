@@ -25,7 +25,7 @@ def reference_norms(
     targets: Tensor | None = None,
     norm: Norm = "l2",
 ) -> Tensor:
-    """Return what ``gradient_norms`` returns, by plain autograd on batches of one.
+    """Return the same as ``gradient_norms``, by plain autograd on batches of one.
 
     Args:
         model: As for ``gradient_norms``; so are the other arguments.

@@ -1,4 +1,4 @@
-"""Compiled parts of a model, run as they were written."""
+"""Compiled parts of a model, run uncompiled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def uncompiled() -> AbstractContextManager[object]:
-    """Let compiled parts of a model run as they were written, so that they can be watched.
+    """Let compiled parts of a model run uncompiled, so that they can be watched.
 
     Where nothing was ever compiled there are none, and the compiler takes a second to import.
     """

@@ -73,7 +73,7 @@ def logits_at(model: nn.Module, parameters: Vector, inputs: Inputs) -> Tensor:
 
 
 def plain(model: nn.Module) -> nn.Module:
-    """Return the module itself, of a compiled one what was compiled.
+    """Return the module, or the original of a compiled one.
 
     Raises:
         InputError: If it is no module.
@@ -89,7 +89,7 @@ def explained(
     *,
     unless: type[Exception] | tuple[type[Exception], ...] = (),
 ) -> T:
-    """Compute, and say in one line what went wrong.
+    """Compute, and describe errors in one line.
 
     Args:
         compute: Runs the model and its loss.

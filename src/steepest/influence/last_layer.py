@@ -156,7 +156,7 @@ def _matrix(objective: Objective, path: str, advance: Callable[[int], None]) -> 
 
 
 def _features(model: nn.Module, layer: nn.Module, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Return what the last layer reads [N, D] and makes [N, C]."""
+    """Return the last layer's inputs [N, D] and outputs [N, C]."""
     seen: list[tuple[Tensor, Tensor]] = []
 
     def note(_: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:

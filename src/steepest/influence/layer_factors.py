@@ -43,7 +43,7 @@ class Block:
         return 1 if isinstance(self.module, nn.Linear) else self.module.groups
 
     def cut_inputs(self, x: Tensor, out: torch.Size) -> Tensor:
-        """Return what each output position was made of [G, N, T, I]."""
+        """Return the inputs of each output position [G, N, T, I]."""
         if isinstance(self.module, nn.Linear):
             rows = x.reshape(len(x), -1, x.shape[-1])[None]
         else:
@@ -138,7 +138,7 @@ class Record:
 
 @contextmanager
 def recording(blocks: list[Block]) -> Iterator[Record]:
-    """Note what the blocks read and make in a forward pass."""
+    """Record the inputs and outputs of the blocks in a forward pass."""
     record = Record()
 
     def note_as(block: Block) -> Any:  # noqa: ANN401 - a hook

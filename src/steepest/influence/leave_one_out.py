@@ -125,7 +125,7 @@ class _Training:
             return float(self._losses(parameters).sum())
 
     def reach_optimum(self, start: Vector, left_out: int | None) -> tuple[Vector, float]:
-        """Return the optimum and what is left of the gradient there."""
+        """Return the optimum and the remaining gradient there."""
         leaves = {name: p.detach().clone().requires_grad_() for name, p in start.items()}
         enough = _TOLERANCE / sum(p.numel() for p in leaves.values()) ** 0.5
         keep = torch.ones(len(self._objective), dtype=torch.float64)

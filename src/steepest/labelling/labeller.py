@@ -84,7 +84,7 @@ class ScriptedLabeller:
         self._check_known([*labels, *self._script.skipped])
 
     def label(self, ids: Sequence[SampleId]) -> Answers:
-        """Return what the script says about the samples asked about."""
+        """Return the script's answers about the queried samples."""
         asked = plain_ids(ids)
         self._check_known(asked)
         labels, skipped = self._script.labels, frozenset(self._script.skipped)
@@ -102,7 +102,7 @@ class ScriptedLabeller:
 
 
 def apply(pool: Pool, answers: Answers, *, cycle: int, who: str) -> None:
-    """Write answers into the pool; what is there already is passed over.
+    """Write answers into the pool; what exists already is skipped.
 
     Labels and skips are two entries of a journal. A crash between them leaves the labels, and
     applying the same answers again adds the skips. In a project both are one change.

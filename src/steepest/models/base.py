@@ -33,7 +33,7 @@ def build(
     seed: int,
     options: Mapping[str, Any] | None = None,
 ) -> nn.Module:
-    """Make a model on the CPU; the global random state stays as it is.
+    """Make a model on the CPU; the global random state is unchanged.
 
     Args:
         name: One of ``names()``, or ``package.module:factory``. A factory is called with

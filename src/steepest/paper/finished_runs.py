@@ -1,4 +1,4 @@
-"""Runs that are complete, wherever they are, and whether they are what is wanted."""
+"""Finds complete runs, and compares them with the wanted configuration."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class StoredRun:
         return _told(self.table)
 
     def match(self, wanted: Config) -> tuple[str, ...] | None:
-        """Return in what it differs from what is wanted; None if it is something else."""
+        """Return the differences from the wanted run; None if it is another experiment."""
         name = (self.table.get("strategy") or {}).get("name")
         if self.done < wanted.loop.cycles or name != wanted.strategy.name:
             return None
@@ -136,7 +136,7 @@ def stored_runs(folders: Sequence[Path]) -> list[StoredRun]:
 def find_run(
     setting: str, strategy: str, wanted: Config, stored: Sequence[StoredRun], *, weights: bool
 ) -> FinishedRun | None:
-    """Return the run that differs least from what is wanted; None if there is none.
+    """Return the run that differs least from the wanted one; None if there is none.
 
     Args:
         setting: The artefact's name for the experiment.

@@ -164,7 +164,7 @@ class Level:
         return tuple(c for c in own if not (name.endswith(_FULL) and c.startswith("loop.")))
 
     def config(self, setting: str, init: str | None, *, weights: bool, work: Path) -> Config:
-        """Return what is run for an experiment.
+        """Return the configuration of an experiment's runs.
 
         Args:
             setting: Its name.

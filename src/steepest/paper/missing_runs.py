@@ -50,7 +50,7 @@ class _Part(Comparing):
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
-        """The strategies, without a baseline that nobody asked for."""
+        """The strategies, without a baseline that was not requested."""
         return parse_variants(self.strategies)
 
     def includes(self, label: str, seed: int) -> bool:
@@ -75,7 +75,7 @@ def wanted_runs(work: Workspace, artefacts: Iterable[Artefact]) -> list[Wanted]:
 
 
 def absent_files(config: Config) -> str:
-    """Return which data or weights are not there and what to do about it, or nothing."""
+    """Return the missing data or weights with the remedy, or nothing."""
     return _absent_data(config) or _absent_weights(config)
 
 
@@ -105,7 +105,7 @@ def make_missing(
     jobs: int | None = None,
     command: str = "",
 ) -> None:
-    """Run what is missing, comparison by comparison; why something cannot be is remembered.
+    """Run what is missing, comparison by comparison, and remember the reasons for failures.
 
     Args:
         work: Says what is there; its ``problems`` are filled in.

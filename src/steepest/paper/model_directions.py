@@ -60,7 +60,7 @@ class ModelDirections:
         return [one for loss in self._losses for one in self._of_loss(cycle, loss)]
 
     def describe(self) -> str:
-        """Return in a sentence what was spent."""
+        """Return the cost in a sentence."""
         effort = self.effort
         tested = "all" if effort.tested is None else f"{effort.tested}"
         return (
@@ -122,7 +122,7 @@ def _write(path: Path, directions: Sequence[Direction]) -> None:
 
 
 def _read(path: Path, curvature: CurvatureName, loss: LossName) -> list[Direction] | None:
-    """Return what was written; None if it was not, or is damaged."""
+    """Return the stored contents; None if missing or damaged."""
     try:
         said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         tensors = load_file(path.with_suffix(".safetensors"))

@@ -53,7 +53,7 @@ class Made:
             return str(folder)
 
     def title(self, level: Level) -> str:
-        """Return what it shows, and for a trial on which data."""
+        """Return its title, with the data for a trial."""
         stands = dict.fromkeys(level.stand_ins(self.artefact.needs()).values())
         if level.comparable or not stands:
             return self.artefact.title

@@ -1,4 +1,4 @@
-"""The paper's protocol: what it compares, and how many labels a cycle has."""
+"""The paper's protocol: strategies and labels per cycle."""
 
 from __future__ import annotations
 

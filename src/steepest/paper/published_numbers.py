@@ -94,7 +94,7 @@ def published_table(text: Published) -> TablePart:
 
 @cache
 def published(name: str) -> Published:
-    """Return what is published of an artefact; nothing if there is no file of its name.
+    """Return the published numbers of an artefact; nothing if there are none.
 
     Raises:
         ConfigError: If the file is not as described above.

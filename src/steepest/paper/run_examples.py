@@ -46,7 +46,7 @@ def held_out_examples(work: Workspace, run: FinishedRun, most: int | None = None
 
 
 def learnt_examples(work: Workspace, run: FinishedRun, cycle: int, most: int) -> ImageExamples:
-    """Return what a cycle's model was trained on, or a fixed random part of it.
+    """Return the training data of a cycle's model, or a fixed random part of it.
 
     Args:
         work: Holds the data.

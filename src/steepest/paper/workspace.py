@@ -114,7 +114,7 @@ class Workspace:
             raise OutOfTime("the time is up: run the same command again to go on")
 
     def check(self) -> None:
-        """Look at what was given, before anything is written.
+        """Check the arguments before anything is written.
 
         Raises:
             InputError: If a source is no folder, or the device is not there.
@@ -156,7 +156,7 @@ class Workspace:
         return self._wanted[key]
 
     def common(self, need: Need) -> Config:
-        """Return what all runs of a need's comparison have in common."""
+        """Return the common configuration of a need's runs."""
         key = self.comparison(need)
         if key not in self._common:
             kept = self._keeps_weights(self.level.resolve(need.setting))
@@ -261,7 +261,7 @@ class Workspace:
         return path
 
     def remember(self, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401
-        """Return what was made under a key before, or make it now and keep it.
+        """Return the result stored under a key, or compute and store it.
 
         Args:
             key: Such as ``"table-1/cifar10/seed-0/cycle-3"``.
@@ -348,7 +348,7 @@ def _support(
 def _extra(
     work: Workspace, run: FinishedRun, strategy: Strategy, model: nn.Module
 ) -> nn.Module | None:
-    """Return what was trained along with the model in the last cycle."""
+    """Return the modules trained along with the model in the last cycle."""
     data, last = work.data(run), run.cycles - 1
     few = normalise(data.train_images[:2], data.mean, data.std).to(work.device)
     extra = strategy.make_extra(model, few, extra_seed(run.seed, last))

@@ -44,7 +44,7 @@ class Ledger(Protocol):
         """Make the changes within it one change, if the ledger can."""
 
     def check(self, verb: Verb, ids: Sequence[SampleId]) -> None:
-        """Raise what stands in the way of a verb; change nothing."""
+        """Raise if a verb is not possible; change nothing."""
 
     def apply(self, entry: Entry) -> None:
         """Take in one entry that was checked."""
@@ -110,7 +110,7 @@ class MemoryLedger:
         return nullcontext()
 
     def check(self, verb: Verb, ids: Sequence[SampleId]) -> None:
-        """Raise what stands in the way of a verb; change nothing."""
+        """Raise if a verb is not possible; change nothing."""
         for sample in ids:
             check_start(verb, sample, self.state(sample))
 

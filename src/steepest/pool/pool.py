@@ -129,7 +129,7 @@ class Pool:
         self._change(Verb.LABEL, ids, labels, cycle=cycle, who=who)
 
     def skip(self, ids: Sequence[SampleId], *, cycle: int, who: str, reason: str = "") -> None:
-        """Put unlabelled or queried samples aside: nobody can label them."""
+        """Skip unlabelled or queried samples: they cannot be labelled."""
         self._change(Verb.SKIP, ids, cycle=cycle, who=who, reason=reason)
 
     def relabel(

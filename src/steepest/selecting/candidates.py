@@ -85,7 +85,7 @@ def find_labelled(
 
 
 def needs_with(strategy: Strategy, support: Support) -> Needs:
-    """Return what a strategy needs, given what was trained along with the model."""
+    """Return the needs of a strategy, given the modules trained along with the model."""
     return strategy.needs_alone if support.extra is None else strategy.needs
 
 

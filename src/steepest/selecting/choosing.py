@@ -22,7 +22,7 @@ from steepest.strategies.choice import checked
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A selection, and what is worth knowing beside it.
+    """A selection, with notes.
 
     Attributes:
         selection: What was chosen.

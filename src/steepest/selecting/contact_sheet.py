@@ -1,4 +1,4 @@
-"""One page with the pictures of what was chosen, and why; it needs nothing from outside."""
+"""A self-contained page with pictures of the picks and the reasons for them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Shown = Callable[[SampleId], "Image.Image | str | None"]
 
 
 def folder_pictures(root: Path) -> Shown:
-    """Return what opens the images of a folder by their relative paths."""
+    """Return a function that opens the images of a folder by relative path."""
 
     def show(sample: SampleId) -> Image.Image | None:
         try:
@@ -78,7 +78,7 @@ def folder_pictures(root: Path) -> Shown:
 
 
 def text_cards(rows: TextRows) -> Shown:
-    """Return what shows the texts of rows, long ones from their beginning."""
+    """Return a function that shows the texts of rows, shortened if long."""
     places = {sample: row for row, sample in enumerate(rows.ids)}
 
     def show(sample: SampleId) -> str:

@@ -47,7 +47,7 @@ def single_logits_named(model: nn.Module, samples: Loadable, task: Losses) -> It
 
 
 def _look(model: nn.Module, samples: Loadable) -> Tensor | None:
-    """Return what the model says of one sample, if that is a tensor."""
+    """Return the model's output for one sample, if it is a tensor."""
     weights = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     try:
         inputs = next(iter(samples.batches([0], 1)))

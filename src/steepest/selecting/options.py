@@ -1,4 +1,4 @@
-"""The options of looking at a pool: what each one means, and what is refused.
+"""The options of a pass over a pool, with their help and checks.
 
 Python's keywords are checked here, and the command line's flags and their help are made of the
 fields.
@@ -173,7 +173,7 @@ def check_batch_size(size: Any) -> BatchSize:  # noqa: ANN401
 
 
 def check_task(task: object, *, by_name: bool = False) -> None:
-    """Refuse what is no task.
+    """Raise if it is not a task.
 
     Args:
         task: What was given for one.
@@ -193,7 +193,7 @@ def check_task(task: object, *, by_name: bool = False) -> None:
 
 
 def check_support(support: object) -> None:
-    """Refuse what is no support.
+    """Raise if it is not a ``Support``.
 
     Raises:
         InputError: Saying how it is given.
@@ -235,7 +235,7 @@ def check_class_names(names: object) -> tuple[str, ...]:
 
 
 def as_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None) -> Strategy:
-    """Return a strategy given by name and options, or as it is.
+    """Return a strategy given by name and options, or as an object.
 
     Raises:
         InputError: If it is neither, or options come with a strategy that is made already.

@@ -110,7 +110,7 @@ def _classifies_tokens(lens: Lens, few: Samples) -> bool:
 
 
 def check_model(model: object) -> None:
-    """Refuse what is no module.
+    """Raise if it is not a module.
 
     Raises:
         InputError: Saying what it is.

@@ -39,7 +39,7 @@ _BLOCK = 2048
 
 @dataclass(frozen=True, eq=False)
 class PretrainedChoice:
-    """A selection on features, with what there is to say of it.
+    """A selection on features, with notes.
 
     Attributes:
         selection: What was chosen.
@@ -68,7 +68,7 @@ def choose_on_features(
     how: SelectionOptions,
     labels: Mapping[SampleId, Any] | None = None,
 ) -> PretrainedChoice:
-    """Choose k samples by their features and what is labelled.
+    """Choose k samples by their features and the labels.
 
     Args:
         table: Features of the pool, labelled samples included.

@@ -199,7 +199,7 @@ def _made_by(function: Callable[[], PoolLike]) -> PoolLike:
 
 
 def _open_mapped(pool: np.memmap[Any, Any]) -> Callable[[], npt.NDArray[Any]] | npt.NDArray[Any]:
-    """Return what opens a mapped file once more, so that its rows need not be sent."""
+    """Return a function that opens a mapped file again, so that its rows need not be sent."""
     path = getattr(pool, "filename", None)
     if path is None or (pool.base is not None and not isinstance(pool.base, mmap.mmap)):
         return pool  # A part of a file, or what was computed from one.
@@ -218,7 +218,7 @@ def _as_array(pool: PoolLike) -> PoolLike:
 
 
 def _warn_if_not_normalised(pool: PoolLike) -> None:
-    """Warn of a folder of images that nobody normalised as in the model's training."""
+    """Warn about images in a folder that are not normalised as in the model's training."""
     while isinstance(pool, (DataLoader, Subset)):
         pool = pool.dataset
     # Not by its class: whoever has no folder of images need not import what reads them.
@@ -233,7 +233,7 @@ def _warn_if_not_normalised(pool: PoolLike) -> None:
 
 
 def _check_kind(pool: PoolLike) -> None:
-    """Refuse what has rows, but none that a model could be shown.
+    """Raise on pools whose rows cannot be given to a model.
 
     Raises:
         InputError: Says what to pass instead.

@@ -162,7 +162,7 @@ class Scores:
 
     @classmethod
     def load(cls, path: Path | str) -> Scores:
-        """Read what ``save`` wrote.
+        """Read a file written by ``save``.
 
         Raises:
             InputError: If it is no such file.
@@ -249,7 +249,7 @@ def write_scores(
 
 
 def read_scores(path: Path) -> tuple[tuple[SampleId, ...], Columns, dict[str, Any]]:
-    """Read what ``write_scores`` wrote: ids, columns and facts.
+    """Read a file written by ``write_scores``: ids, columns and facts.
 
     Raises:
         InputError: If it is no such file.

@@ -1,4 +1,4 @@
-"""Choose what to label next."""
+"""Choose the samples to label next."""
 
 from __future__ import annotations
 

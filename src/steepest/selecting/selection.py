@@ -77,7 +77,7 @@ class Selection:
 
     @classmethod
     def load(cls, path: Path | str) -> Selection:
-        """Read what ``save`` wrote.
+        """Read a file written by ``save``.
 
         Raises:
             InputError: If the file is not such a file.

@@ -47,7 +47,7 @@ def write_table(path: Path, table: Mapping[str, Any]) -> None:
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """Read what ``write_table`` wrote.
+    """Read a file written by ``write_table``.
 
     Raises:
         InputError: If the file is not such a file, or its settings are missing or of another.

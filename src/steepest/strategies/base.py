@@ -64,7 +64,7 @@ class Needs(enum.Flag):
 
 @dataclasses.dataclass(frozen=True)
 class Strategy(ABC):
-    """A way to choose what is labelled next, without its label.
+    """A way to choose the next samples to label, without their labels.
 
     A subclass is a frozen dataclass in its own file; its fields are its options. It says
     what it needs and implements ``choose``. Most give every sample a score of its own: those are
@@ -106,7 +106,7 @@ class Strategy(ABC):
         """Return k samples of the pool, the most wanted first."""
 
     def prepare(self, pool: PoolView) -> Any:  # noqa: ANN401
-        """Train what choosing takes beside the model; found again as ``pool.prepared``."""
+        """Train auxiliary models for choosing; the result is ``pool.prepared``."""
         del pool
 
     def check(self, pool: PoolView) -> None:
@@ -135,11 +135,11 @@ class Strategy(ABC):
         return 1
 
     def model_options(self) -> Mapping[str, Any]:
-        """Return what an experiment's models must be built with, such as dropout."""
+        """Return the model options that it requires, such as dropout."""
         return {}
 
     def make_extra(self, model: nn.Module, images: Tensor, seed: int) -> Extra | None:
-        """Make what is trained along with an experiment's model.
+        """Make the modules that are trained along with an experiment's model.
 
         Args:
             model: Before its training.
@@ -207,7 +207,7 @@ class Scorer(Strategy):
         return Choice(best, values[best], values)
 
     def check(self, pool: PoolView) -> None:
-        """Score a few samples: what cannot be scored says so."""
+        """Score a few samples, so that errors come early."""
         if self.needs != Needs.NOTHING:
             self.score_all(pool)
 

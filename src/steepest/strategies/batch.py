@@ -29,7 +29,7 @@ CROSS_ENTROPY = Losses()
 
 
 class Batch:
-    """N unlabelled samples, with what can be known of them without labels.
+    """N unlabelled samples, with everything that is known without labels.
 
     The model runs at most once however much is asked for: gradient norms bring the logits along.
 

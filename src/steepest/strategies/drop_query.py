@@ -75,7 +75,7 @@ class DropQuery(Strategy):
         return Choice(chosen, scores[chosen])
 
     def check(self, pool: PoolView) -> None:
-        """Measure a few samples: what cannot be measured says so."""
+        """Measure a few samples, so that errors come early."""
         pool.collect(self._measure, f"trying {self.name}")
 
     def _measure(self, batch: Batch) -> Mapping[str, Tensor]:

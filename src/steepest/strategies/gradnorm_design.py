@@ -64,7 +64,7 @@ class GradnormDesign(Strategy):
         return design(pool, rows, weights, k, known, known_weights, prior=self.prior)
 
     def check(self, pool: PoolView) -> None:
-        """Measure a few samples: what cannot be measured says so."""
+        """Measure a few samples, so that errors come early."""
         pool.collect(_measure, f"trying {self.name}")
 
 

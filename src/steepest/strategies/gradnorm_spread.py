@@ -94,7 +94,7 @@ class GradnormSpread(Strategy):
         return Choice(picks.positions, picks.distances)
 
     def check(self, pool: PoolView) -> None:
-        """Measure a few samples: what cannot be measured says so."""
+        """Measure a few samples, so that errors come early."""
         pool.collect(self._measure, f"trying {self.name}")
 
     def _measure(self, batch: Batch) -> dict[str, Tensor]:

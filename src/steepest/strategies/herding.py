@@ -1,4 +1,4 @@
-"""Herding: coverage of the candidates, each weighted by what covering it is worth."""
+"""Herding: coverage of the candidates, each with a weight."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Herding(Strategy):
 
     @abstractmethod
     def weigh(self, batch: Batch) -> Tensor:
-        """Return what covering each sample is worth [N]."""
+        """Return the weight of each sample [N]."""
 
     def shape(self, weights: Tensor) -> Tensor:
         """Return weights [N] as they are summed: none below 0, with a mean of 1."""
@@ -66,7 +66,7 @@ class Herding(Strategy):
         return herd(pool, rows, weights, k, known, reach=self.reach, witnesses=self.witnesses)
 
     def check(self, pool: PoolView) -> None:
-        """Measure a few samples: what cannot be measured says so."""
+        """Measure a few samples, so that errors come early."""
         pool.collect(self._measure, f"trying {self.name}")
 
     def _measure(self, batch: Batch) -> Mapping[str, Tensor]:

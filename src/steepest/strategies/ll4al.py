@@ -126,7 +126,7 @@ class LearningLoss(Scorer):
         return head
 
     def _read(self, labelled: PoolView, head: LossHead) -> Columns:
-        """Return what the head reads of the labelled samples, and their losses."""
+        """Return the head's inputs for the labelled samples, and their losses."""
         known = Support(targets=labelled.support.targets)
 
         def read(batch: Batch) -> Columns:

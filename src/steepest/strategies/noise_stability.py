@@ -72,7 +72,7 @@ class NoiseStability(Strategy):
         return Choice(picks.positions, picks.distances)
 
     def deviations(self, pool: PoolView) -> Tensor:
-        """Return what the noise does to each sample's prediction [N, copies · C]."""
+        """Return the effect of the noise on each sample's prediction [N, copies · C]."""
         model = getattr(pool.model, "_orig_mod", pool.model)
         size = sum(w.numel() * w.element_size() for w in weights_of(model).values())
         together = max(1, TOGETHER_BYTES // max(1, size))

@@ -90,7 +90,7 @@ class Steepest(Strategy):
         return Choice(positions, scores, said=said)
 
     def check(self, pool: PoolView) -> None:
-        """Measure a few samples: what cannot be measured says so."""
+        """Measure a few samples, so that errors come early."""
         pool.collect(_measure, f"trying {self.name}")
 
 
@@ -138,7 +138,7 @@ def _herd(pool: PoolView, samples: _Samples, known: _Samples | None, count: int,
 def _design(
     pool: PoolView, samples: _Samples, known: _Samples | None, before: Choice | None, count: int
 ) -> Choice:
-    """Choose by design what was not chosen before."""
+    """Choose the remaining samples by design."""
     taken = np.zeros(len(samples.rows), dtype=bool)
     if before is not None:
         taken[before.positions] = True
@@ -159,7 +159,7 @@ def _design(
 
 
 def _describe(first: int, last: int, labels: int, classes: int, sureness: float) -> str:
-    """Say in a sentence what was done and why."""
+    """Describe the choice and its reason in a sentence."""
     if labels == 0:
         why = "No labelled samples were named"
     else:

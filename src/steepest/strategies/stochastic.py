@@ -76,7 +76,7 @@ class Stochastic(Scorer):
         return perturb(self.scorer.score_all(pool), pool.ids, self.kind, self.beta, pool.seed)
 
     def prepare(self, pool: PoolView) -> Any:  # noqa: ANN401
-        """Train what the wrapped strategy asks for."""
+        """Train the auxiliary models of the wrapped strategy."""
         return self.scorer.prepare(pool)
 
     def check(self, pool: PoolView) -> None:
@@ -107,9 +107,9 @@ class Stochastic(Scorer):
         return self.scorer.members
 
     def model_options(self) -> Mapping[str, Any]:
-        """Return what the wrapped strategy asks of models."""
+        """Return the model options that the wrapped strategy requires."""
         return self.scorer.model_options()
 
     def make_extra(self, model: nn.Module, images: Tensor, seed: int) -> Extra | None:
-        """Make what the wrapped strategy trains along with the model."""
+        """Make the modules that the wrapped strategy trains along with the model."""
         return self.scorer.make_extra(model, images, seed)

@@ -11,7 +11,7 @@ from steepest.strategies.view import PoolView
 
 
 def check_targets(labelled: PoolView, strategy: str) -> None:
-    """Refuse a target that is none of the classes that the model tells apart.
+    """Raise on a target that is not one of the model's classes.
 
     Torch's own error names no sample, and on a GPU nothing can be computed after it. Targets that
     are no whole numbers, one at each position, are left to the task.

@@ -79,13 +79,13 @@ class Prediction(NamedTuple):
     classes: Tensor | None
 
     def columns(self) -> Columns:
-        """Return what is known as columns by name."""
+        """Return the known columns by name."""
         known = {} if self.classes is None else {"classes": self.classes}
         return {"entropies": self.entropies, **known}
 
 
 class PoolView:
-    """Samples under the present model, and what belongs to them.
+    """Samples under the present model, with their labels and features.
 
     Args:
         samples: The samples, in an order that their ids and the seed alone decide.
@@ -183,7 +183,7 @@ class PoolView:
         return self._batch(self.ids, torch.empty(len(self)))
 
     def collect(self, make: Make, what: str = "looking", size: int | None = None) -> Columns:
-        """Look at every sample once and keep what a function makes of each batch.
+        """Pass over every sample once and collect a function's result for each batch.
 
         Rows are kept on the CPU. A batch that does not fit into memory is cut in halves.
 

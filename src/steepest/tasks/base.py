@@ -100,7 +100,7 @@ class Task(Losses, ABC):
 
     @abstractmethod
     def predictions(self, logits: Tensor) -> Tensor:
-        """Return what the model says, without a reduction over samples."""
+        """Return the model's losses, without a reduction over samples."""
 
     @abstractmethod
     def metrics(self, batches: Batches) -> dict[str, Metric]:

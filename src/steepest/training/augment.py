@@ -27,7 +27,7 @@ class CropFlip:
     flip: bool = False
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw what happens to each of ``count`` samples.
+        """Draw the augmentation of each of ``count`` samples.
 
         Returns:
             On the CPU [N, 3]: the crop's top row, its left column, and 1 to mirror.
@@ -65,7 +65,7 @@ class CropFlip:
         ]
 
     def apply_to_labels(self, labels: Tensor, draws: Tensor) -> Tensor:
-        """Change label maps [B, H, W] as their images were; other labels stay as they are."""
+        """Change label maps [B, H, W] as their images were; other labels are unchanged."""
         if labels.ndim < 3:
             return labels
         return self.apply(labels[:, None], draws, fill=IGNORED)[:, 0]

@@ -24,7 +24,7 @@ class Extra(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, features: Features, losses: Tensor) -> Tensor:
-        """Return what is added to the mean of the task's losses.
+        """Return the term added to the mean of the task's losses.
 
         Args:
             features: The model's output for B samples, with its graph.

@@ -151,7 +151,7 @@ def identify_training(
     augmentation: str,
     seed: int,
 ) -> str:
-    """Return a text that changes with anything that decides what a training ends with.
+    """Return a text that identifies everything that affects the result of a training run.
 
     Labels in memory count in full. Of images each one counts, by all its pixels or by some; of
     a column on disk, which rows are taken and what a few of them hold.

@@ -18,7 +18,7 @@ _LARGEST_TUNING_LR = 0.01
 
 @dataclass(frozen=True)
 class Recipe:
-    """Options of one training; each field's ``help`` metadata says what it is.
+    """Options of one training; described by each field's ``help`` metadata.
 
     The defaults are those of the paper for CIFAR-10.
 

@@ -31,7 +31,7 @@ class Step:
     holds_memory: bool = False
 
     def remark(self) -> str:
-        """Return what a reader of the numbers must know, after a run."""
+        """Return notes on the numbers, after a run."""
         return self.note if self.tell is None else self.tell()
 
 

@@ -32,7 +32,7 @@ class Bench(Protocol[Known_co]):
         """Measure everything."""
 
     def result(self) -> Known_co:
-        """Return what is known so far."""
+        """Return the results so far."""
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def given(value: int | None, default: int) -> int:
 
 
 def read_numbers(text: str, option: str) -> tuple[int, ...]:
-    """Read numbers separated by commas; what is said twice counts once.
+    """Read numbers separated by commas; duplicates count once.
 
     Raises:
         InputError: Naming the option.

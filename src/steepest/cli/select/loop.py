@@ -101,7 +101,7 @@ def class_names(arguments: argparse.Namespace, settings: Settings | None) -> tup
 
 
 def loop_pool(arguments: argparse.Namespace, settings: Settings) -> Pool | None:
-    """Show the pool of a loop as it is now; None if the loop has not begun."""
+    """Return a snapshot of a loop's pool; None if the loop has not begun."""
     folder = LoopFolder(arguments.run, settings)
     return folder.read_pool() if folder.begun else None
 
@@ -149,7 +149,7 @@ def choose_round(
 def write_out(
     arguments: argparse.Namespace, made: Sequence[Numbered], folder: LoopFolder | None = None
 ) -> None:
-    """Write picks where, and as what, they are wanted."""
+    """Write picks to the requested file and format."""
     out = arguments.out
     if out is None:
         return

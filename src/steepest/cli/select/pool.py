@@ -107,7 +107,7 @@ def is_own(pool: Path) -> bool:
 
 
 def _make_own(name: str) -> PoolLike:
-    """Import the user's own data set, or call what makes it."""
+    """Import the user's own data set, or call its factory."""
     from steepest.core.own_code import current_directory_importable, import_own, own_failures_told
 
     found: Any = import_own("pool", name, "package.module:name")

@@ -74,7 +74,7 @@ def add_pretrained_arguments(group: argparse._ActionsContainer) -> None:
 
 
 def check_model_given(arguments: argparse.Namespace) -> None:
-    """Refuse what belongs to choosing without a model.
+    """Raise on options for choosing without a model.
 
     Raises:
         InputError: Naming the argument.
@@ -87,7 +87,7 @@ def check_model_given(arguments: argparse.Namespace) -> None:
 
 
 def select_without_model(arguments: argparse.Namespace) -> int:
-    """Choose by the features of a pretrained net, and show what was chosen."""
+    """Choose by the features of a pretrained net, and show the picks."""
     for name in _FOR_MODELS:
         if getattr(arguments, name):
             raise InputError(f"--{name.replace('_', '-')} needs a model: name it by --model")

@@ -39,7 +39,7 @@ _ELSEWHERE = "give another address with --url, or fetch it by hand and give it w
 
 @dataclass(frozen=True)
 class Wanted:
-    """Expected size and checksum of a file, as far as they are known."""
+    """Expected size and checksum of a file, where known."""
 
     md5: str | None = None
     size_bytes: int | None = None
@@ -167,7 +167,7 @@ def _is_complete(part: PartFile, wanted: Wanted) -> bool:
 
 
 def _receive(part: PartFile, job: Download) -> None:
-    """Ask once, and add what comes to the part."""
+    """Send one request, and append the response to the partial file."""
     have = part.size_bytes
     if have and not part.validator and job.wanted.md5 is None:
         # Neither the server nor a checksum could tell two versions apart.

@@ -180,7 +180,7 @@ def _download_file(file: OfficialFile, address: str, root: Path, effort: Effort)
 
 
 def find_fault(file: OfficialFile, path: Path, effort: Effort) -> str:
-    """Return what is wrong with a copy of an official file; nothing if it is whole.
+    """Return the fault of a copy of an official file; nothing if it is intact.
 
     Raises:
         DataError: If it cannot be read.

@@ -200,7 +200,7 @@ def encode_picture(image: Tensor) -> str:
 
 
 def _to_bytes(values: Tensor) -> Tensor:
-    """Return values stretched over the bytes; bytes stay as they are."""
+    """Return values stretched over the bytes; bytes are unchanged."""
     if values.dtype == torch.uint8:
         return values
     exact = values.double()

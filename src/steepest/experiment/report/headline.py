@@ -52,7 +52,7 @@ def headline(summary: Summary) -> tuple[str, ...]:
 
 
 def completeness(comparison: Comparison, summary: Summary) -> str | None:
-    """Return a sentence on what is missing, or None if every run is complete."""
+    """Return a sentence about missing runs, or None if every run is complete."""
     if summary.runs_complete == summary.runs_expected:
         return None
     text = f"{summary.runs_complete} of {counted(summary.runs_expected, 'run')} complete."

@@ -113,7 +113,7 @@ class MetricWords:
         return capitalise(self.name)
 
     def measure(self, measure: Measure) -> str:
-        """Return what a test is about."""
+        """Return the subject of a test."""
         return "AUBC" if measure == "aubc" else f"final {self.short}"
 
 

@@ -99,7 +99,7 @@ def write_report(
 
 
 def curves_csv(comparison: Comparison) -> str:
-    """Return one row per strategy, seed and cycle; what was not recorded is left empty.
+    """Return one row per strategy, seed and cycle; missing values are left empty.
 
     After the run and its labels come the metric that counts, the other metrics that are one
     number, the loss, the metric on the labelled samples, costs and regime.

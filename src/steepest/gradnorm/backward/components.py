@@ -36,7 +36,7 @@ class Component:
         self._shares: dict[Source, list[Share]] = defaultdict(list)
 
     def add(self, source: Source, share: Share) -> None:
-        """Keep what one use adds to the gradients of a source."""
+        """Keep the contribution of one use to the gradients of a source."""
         self._shares[source].append(share)
 
     def take(self, routes: Routes) -> Squares:

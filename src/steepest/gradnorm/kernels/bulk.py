@@ -33,7 +33,7 @@ def fits_bulk_copies(problem: Problem, device: torch.device) -> bool:
 
 
 def plan_boxes(problem: Problem, tile: Tile) -> Run:
-    """Return what computes the squared norms [N] from input and gradient."""
+    """Return a function that computes the squared norms [N] from input and gradient."""
     p = problem
     blocks_c, blocks_o = -(-p.a.channels // tile.channels), -(-p.g.channels // tile.outputs)
     programs = blocks_c * blocks_o * p.taps

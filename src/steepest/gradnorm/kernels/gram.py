@@ -17,7 +17,7 @@ from steepest.gradnorm.kernels.tiles import GramTile
 
 
 def plan_pairs(problem: Problem, tile: GramTile, precision: str) -> PairRun:
-    """Return what computes the squared norms [N], and them if no terms cancelled [N]."""
+    """Return a function that computes the squared norms [N], and them if no terms cancelled [N]."""
     p = problem
     blocks = -(-p.positions // tile.positions)
     pairs = blocks * (blocks + 1) // 2

@@ -17,7 +17,7 @@ from steepest.gradnorm.kernels.tiles import Tile
 
 
 def plan_rows(problem: Problem, tile: Tile, precision: str) -> Run:
-    """Return what computes the squared norms [N] from input and gradient."""
+    """Return a function that computes the squared norms [N] from input and gradient."""
     p = problem
     blocks = -(-p.g.channels // tile.outputs) * -(-p.a.channels // tile.channels)
     programs = blocks * p.kernel[0] * p.kernel[1] * -(-p.kernel[2] // tile.taps)

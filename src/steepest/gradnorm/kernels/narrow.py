@@ -16,7 +16,7 @@ from steepest.gradnorm.kernels.tiles import Tile
 
 
 def plan_patches(problem: Problem, tile: Tile, precision: str) -> Run:
-    """Return what computes the squared norms [N] from input and gradient."""
+    """Return a function that computes the squared norms [N] from input and gradient."""
     p = problem
     programs = -(-p.g.channels // tile.outputs) * -(-p.a.channels * p.taps // tile.channels)
     fixed = (

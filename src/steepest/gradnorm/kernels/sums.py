@@ -12,7 +12,7 @@ from steepest.gradnorm.kernels.tiles import SumTile
 
 
 def plan_sums(x: Layout, g: Layout, tile: SumTile) -> PairRun:
-    """Return what computes Σ x·g and Σ g over the positions, [N, C] each."""
+    """Return a function that computes Σ x·g and Σ g over the positions, [N, C] each."""
     samples, channels, *_ = g.shape
     blocks = -(-channels // tile.channels)
     positions = g.spatial[2]

@@ -68,7 +68,7 @@ class Costs:
 
     @cached_property
     def of_building(self) -> dict[str, float]:
-        """Count what it takes to build the gradient of a sample."""
+        """Count the multiplications that build the gradient of a sample."""
         groups, frames, positions, fan_in, fan_out = self._sizes
         taps, start = self.geometry.taps, _START.get(self.device, 1e8)
         gradient = groups * frames * positions * fan_in * fan_out

@@ -66,7 +66,7 @@ class Convolved(Share):
         return costs_of(self._geometry, self.shape, x.shape, g.shape, x.dtype, x.device.type)
 
     def _costs(self, *, fused: bool) -> dict[str, float]:
-        """Return what each route costs."""
+        """Return the cost of each route."""
         counted = self._counted
         return (counted.of_kernels if fused else {}) or counted.of_squares
 

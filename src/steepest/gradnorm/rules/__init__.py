@@ -1,4 +1,4 @@
-"""One rule per function: what a call adds to the per-sample gradients of its parameters.
+"""One rule per function: a call's contributions to the per-sample gradients of its parameters.
 
 A rule takes the call and the gradient ``g`` of the loss with respect to its output, and returns a
 share for each parameter asked for. Rules are exact; they never build more than a few samples'

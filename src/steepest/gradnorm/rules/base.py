@@ -36,7 +36,7 @@ class Call:
         return self.arguments[name]
 
     def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
-        """Return an argument, or what the function takes it to be."""
+        """Return an argument, or its default."""
         return self.arguments.get(name, default)
 
     def data(self, name: str) -> Tensor:
@@ -74,7 +74,7 @@ class Rule:
     fold: Fold | None = None
 
     def shares(self, call: Call, g: Tensor) -> Mapping[str, Share]:
-        """Return what a call adds to the gradient of each argument that is wanted.
+        """Return a call's contribution to the gradient of each wanted argument.
 
         Raises:
             NotImplementedError: If the rule does not cover the case.

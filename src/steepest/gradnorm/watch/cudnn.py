@@ -61,7 +61,7 @@ def _is_recurrent(layer: nn.Module) -> bool:
 
 @contextmanager
 def cudnn_allowed(allowed: bool) -> Iterator[None]:
-    """Allow cuDNN or do without it; what the process had set comes back afterwards."""
+    """Allow cuDNN or do without it; the process's setting is restored afterwards."""
     cudnn = torch.backends.cudnn
     before = cudnn.enabled
     cudnn.enabled = allowed

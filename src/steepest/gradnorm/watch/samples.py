@@ -109,7 +109,7 @@ class Samples:
         return source.copy
 
     def batch(self, outputs: Any, few: int, shapes: list[torch.Size]) -> Any:  # noqa: ANN401
-        """Return what a model would have returned for the whole batch.
+        """Return the model's output for the whole batch.
 
         Args:
             outputs: What it returned for each sample.
@@ -141,7 +141,7 @@ class Samples:
 
 
 def shapes_of(outputs: Any) -> list[torch.Size]:  # noqa: ANN401
-    """Return the shapes of the tensors in what a model returns, in the order of ``batch``."""
+    """Return the shapes of the tensors in a model's output, in the order of ``batch``."""
     found: list[torch.Size] = []
 
     def note(tensor: Tensor) -> Tensor:

@@ -150,7 +150,7 @@ class Use:
         self.values, self._tensors, self.gradients = [], [], {}
 
     def shares(self, *, fused: bool = True) -> list[tuple[Source, Share]]:
-        """Return what it adds to the gradients of its sources.
+        """Return its contributions to the gradients of its sources.
 
         Args:
             fused: Whether the rule may use hand-written kernels.

@@ -105,7 +105,7 @@ class Watch(TorchFunctionMode):
         self._asks = 0
 
     def run(self, model: nn.Module, inputs: Inputs, like: tuple[int, list[torch.Size]]) -> Any:  # noqa: ANN401
-        """Run a model; return what it would have returned for the whole batch.
+        """Run a model; return its output for the whole batch.
 
         Args:
             model: The model.
@@ -269,7 +269,7 @@ class Watch(TorchFunctionMode):
         return self.samples.each_of(result.reshape(self.samples.count, *sizes, *result.shape[1:]))
 
     def _with_samples(self, tensor: Tensor) -> Tensor:
-        """Return a tensor with values of its own for every sample."""
+        """Return a tensor with separate values for every sample."""
         if self.samples.holds(tensor) or id(tensor) in self._by_id:
             return tensor
         return self.samples.each_of(tensor.expand(self.samples.count, *tensor.shape).clone())

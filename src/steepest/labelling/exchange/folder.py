@@ -156,7 +156,7 @@ class LoopFolder:
             ) from error
 
     def note_array(self, array: ArrayIdentity | None) -> None:
-        """Keep what tells the array from others, if the project is older than that."""
+        """Store the identity of the array, if the project is older than that."""
         if array is not None and self._settings.array is None:
             with self.open_pool() as pool:
                 pool.change_about(array=to_table(array))
@@ -174,7 +174,7 @@ class LoopFolder:
         return pool
 
     def key(self, pool: ProjectPool) -> str:
-        """Return what tells this project's samples and classes from others'.
+        """Return the identity of this project's samples and classes.
 
         It stays when classes or images are added.
         """

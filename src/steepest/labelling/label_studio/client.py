@@ -92,11 +92,11 @@ _SHOWN = 200
 
 
 class ServerError(DataError):
-    """The server cannot be used as it is."""
+    """The server cannot be used."""
 
 
 class UnavailableError(ServerError):
-    """The server gave no answer; whether it did what was asked is not known."""
+    """The server gave no answer; the request may or may not have been carried out."""
 
     given_up = False
     """Whether it was tried for as long as patience lasts."""
@@ -276,7 +276,7 @@ def _as_json(body: object) -> tuple[bytes, dict[str, str]]:
 
 
 def _complaint(content: bytes) -> str:
-    """Return what a server says is wrong, out of the answers that Label Studio gives."""
+    """Return the error message in an answer of Label Studio."""
     try:
         told = parse_json(content)
     except ValueError:

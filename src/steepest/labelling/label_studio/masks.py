@@ -60,7 +60,7 @@ def draw_map(result: Sequence[Mapping[str, Any]], words: Vocabulary, background:
 
 
 def vote_map(draws: Sequence[Callable[[], Map]]) -> Map:
-    """Return what most people say of each pixel [H, W]; 255 where two classes are equal.
+    """Return the majority's class of each pixel [H, W]; 255 where two classes are equal.
 
     Raises:
         InputError: If the maps are not of one size.

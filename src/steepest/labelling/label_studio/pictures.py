@@ -81,7 +81,7 @@ class Gallery:
             raise DataError(f"{source}: no such folder; say where the images are by --pool")
 
     def identity(self) -> ArrayIdentity | None:
-        """Return what tells the array from others; None for a folder, whose ids are names."""
+        """Return the identity of the array; None for a folder, whose ids are names."""
         return None if self._rows is None else identify_array(self._rows)
 
     def picture(self, sample: SampleId) -> Picture:

@@ -1,4 +1,4 @@
-"""Fetch what people said; the same again changes nothing."""
+"""Fetch people's annotations; fetching again changes nothing."""
 
 from __future__ import annotations
 

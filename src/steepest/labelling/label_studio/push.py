@@ -1,4 +1,4 @@
-"""Send picks to Label Studio; what is there already is passed over."""
+"""Send picks to Label Studio; what exists already is skipped."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def push(folder: LoopFolder, project: Project, pictures: Pictures) -> tuple[int,
 
 
 def _waiting(folder: LoopFolder, pool: ProjectPool) -> list[Pick]:
-    """Return what waits, whoever asked for it; what no round has scored comes first."""
+    """Return the waiting samples of all rounds; unscored ones come first."""
     picks = [pick for number, part in find_waiting(folder, pool) for pick in picks_of(part, number)]
     # JSON has no word for a score that nobody knows.
     return [replace(pick, score=0.0) if math.isnan(pick.score) else pick for pick in picks]

@@ -199,7 +199,7 @@ class Accepting:
         return len(rows)
 
     def latest(self, limit: int = 10) -> list[Acceptance]:
-        """Return what was accepted together, newest first."""
+        """Return the decisions to accept predictions, newest first."""
         with self._store.reading() as connection:
             rows = connection.execute(
                 """SELECT d.number, d.at, d.annotator, count(a.number) AS accepted,

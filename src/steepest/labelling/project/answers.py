@@ -1,4 +1,4 @@
-"""Writes answers: one event for each, and what follows from it."""
+"""Writes answers: one event for each, and its consequences."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add_answer(
     now: float,
     seen: Seen | None = None,
 ) -> int:
-    """Write one answer and what follows from it; return its number.
+    """Write one answer and its consequences; return its number.
 
     Args:
         connection: Within a transaction.
@@ -117,7 +117,7 @@ def _fold(name: str) -> str:
 
 
 def _shown(connection: sqlite3.Connection, image: int, annotator: str, settings: Settings) -> Seen:
-    """Return what was shown of an image that was given out."""
+    """Return the version of an image that was shown."""
     row = connection.execute(
         """SELECT s.batch, b.version, p.predicted FROM assignments s
         JOIN batches b ON b.number = s.batch
@@ -134,7 +134,7 @@ def _shown(connection: sqlite3.Connection, image: int, annotator: str, settings:
 def set_current(
     connection: sqlite3.Connection, image: int, annotator: str, answer: int | None
 ) -> None:
-    """Let an answer be what a person says about an image now."""
+    """Make an answer a person's current one about an image."""
     connection.execute(
         "INSERT OR REPLACE INTO current VALUES (?, ?, ?)", (image, annotator, answer)
     )

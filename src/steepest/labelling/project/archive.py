@@ -66,7 +66,7 @@ def write_archive(folder: Path, file: Path, *, weights: bool = True) -> Counter[
 
 
 def read_archive(file: Path, folder: Path) -> Counter[str]:
-    """Make a project of what ``write_archive`` wrote, all of it or nothing.
+    """Make a project from an archive, all of it or nothing.
 
     Args:
         file: The file.

@@ -87,7 +87,7 @@ def add_class(connection: sqlite3.Connection, name: str) -> bool:
 
 
 def rename_class(connection: sqlite3.Connection, old: str, new: str) -> None:
-    """Call a class otherwise: what was answered with it stays, under the new name.
+    """Rename a class: its answers stay, under the new name.
 
     Raises:
         InputError: If there is no such class, or the name cannot be its own.

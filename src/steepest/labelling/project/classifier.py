@@ -77,7 +77,7 @@ class Description:
 def describe(
     learnt: Learnt, classes: Sequence[str], settings: Settings, backbone: Backbone | None
 ) -> Description:
-    """Return what has to be known of a model besides its weights.
+    """Return the description of a model besides its weights.
 
     Args:
         learnt: The model.

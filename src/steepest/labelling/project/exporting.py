@@ -137,7 +137,7 @@ def label_text(rows: Sequence[LabelRow], kind: Literal["csv", "jsonl"], between:
 
 
 def answers_text(connection: sqlite3.Connection, settings: Settings) -> str:
-    """Return what each person says about each sample now, as a table: also where they differ.
+    """Return each person's current answer about each sample as a table, disagreements included.
 
     Args:
         connection: To the project's file.

@@ -71,7 +71,7 @@ def list_answers(
 
 
 def resolve_label(connection: sqlite3.Connection, classes: ClassList, sample: str) -> Resolved:
-    """Return what all people together say about a sample.
+    """Return all people's answers about a sample, combined.
 
     Raises:
         InputError: If there is no such sample.
@@ -89,7 +89,7 @@ def resolve_label(connection: sqlite3.Connection, classes: ClassList, sample: st
 def find_answer(
     connection: sqlite3.Connection, classes: ClassList, annotator: str, sample: str
 ) -> Answer | None:
-    """Return what one person says about a sample now.
+    """Return one person's current answer about a sample.
 
     Raises:
         InputError: If there is no such sample.

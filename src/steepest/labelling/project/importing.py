@@ -53,7 +53,7 @@ SUFFIXES: dict[str, Format] = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", 
 
 
 def choose_format(path: Path, given: str | None) -> Format:
-    """Return the format that is asked for, or that the path suggests.
+    """Return the requested format, or the one that the path suggests.
 
     Raises:
         InputError: If it is none of ours.
@@ -69,7 +69,7 @@ def choose_format(path: Path, given: str | None) -> Format:
 
 
 def read_labels(path: Path, kind: Format, source: Source, classes: ClassList) -> Iterator[Given]:
-    """Yield what a file says, in its order.
+    """Yield a file's rows in order.
 
     Args:
         path: The file or folder.
@@ -152,7 +152,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A label that differs from what is there; what is there stays.
+    """A label that differs from the existing one, which stays.
 
     Attributes:
         sample: The sample.
@@ -308,7 +308,7 @@ def _find_within(connection: sqlite3.Connection, sample: str) -> str | None:
 
 
 def _explain(wrong: Sequence[tuple[str, str]]) -> str:
-    """Say what is wrong first, and where else: who corrects a file corrects it once."""
+    """Report the first error and the places of the others, so that a file is corrected once."""
     (where, reason), others = wrong[0], wrong[1:]
     if others:
         places = [place.rpartition(", ")[2] for place, _ in others[:_MOST_PLACES]]

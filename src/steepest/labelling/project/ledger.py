@@ -99,7 +99,7 @@ class StoredLedger:
                 self._own.connection = self._own.forms = None
 
     def check(self, verb: Verb, ids: Sequence[SampleId]) -> None:
-        """Raise what stands in the way of a verb; change nothing."""
+        """Raise if a verb is not possible; change nothing."""
         with self.connection() as connection:
             for sample in ids:
                 row = self._require(connection, sample)
@@ -262,7 +262,7 @@ class Change:
         self._forms = forms
 
     def carry_out(self) -> None:
-        """Write what happened, and what follows from it."""
+        """Write an event and its consequences."""
         verb, labels = Verb(self._entry["entry"]), self._entry.get("labels")
         for place, sample in enumerate(self._entry["ids"]):
             numbered = self._forms.about.numbered
@@ -300,7 +300,7 @@ class Change:
         )
 
     def _take_back(self, image: int) -> None:
-        """Take back what everybody says about a sample now."""
+        """Take back all current answers about a sample."""
         self._connection.execute(
             """INSERT INTO answers (at, annotator, image, kind, undoes, round)
             SELECT ?, ?, image, 'undo', answer, ? FROM current WHERE image = ?""",
@@ -334,7 +334,7 @@ class Change:
 
 
 class ProjectPool(Pool):
-    """The pool of a project, with its rounds and what it is of.
+    """The pool of a project, with its rounds and metadata.
 
     Args:
         store: The project's file.
@@ -354,12 +354,12 @@ class ProjectPool(Pool):
             self._store.close(readable=True)
 
     def about(self) -> About:
-        """Return what the project is of."""
+        """Return the project's metadata."""
         with self._stored.connection() as connection:
             return load_about(connection)
 
     def change_about(self, **changes: Any) -> None:  # noqa: ANN401 - fields of About
-        """Change some of what the project is of."""
+        """Change some of the project's metadata."""
         with self.transaction(), self._stored.connection() as connection:
             save_about(connection, replace(load_about(connection), **changes))
 
@@ -399,7 +399,7 @@ class ProjectPool(Pool):
         return self._stored.copies()
 
     def renamed(self) -> dict[str, str]:
-        """Return what classes were called before, and what they are called now."""
+        """Return the former and the present names of classes."""
         with self._stored.connection() as connection:
             rows = connection.execute(
                 "SELECT detail FROM decisions WHERE kind = 'rename class' ORDER BY number DESC"

@@ -61,7 +61,7 @@ def load_about(connection: sqlite3.Connection) -> About:
 
 
 def save_about(connection: sqlite3.Connection, about: About) -> None:
-    """Write what a project is of over what is there."""
+    """Overwrite a project's metadata."""
     connection.executemany(
         "INSERT OR REPLACE INTO project VALUES (?, ?)",
         [(name, json.dumps(value)) for name, value in asdict(about).items()],

@@ -258,7 +258,7 @@ def _read_python(folder: Path) -> _OldLoop:
 
 
 def _check_past(folder: Path, pool: Pool, rounds: Sequence[Entry]) -> None:
-    """Refuse journals of which one lacks what the other tells of."""
+    """Raise on journals that contradict each other."""
     touched: set[SampleId] = set()
     latest = 0
     for event in pool.events():

@@ -93,7 +93,7 @@ def predict_all(
     progress: Progress,
     stop: Callable[[], bool] = lambda: False,
 ) -> int | None:
-    """Ask the latest model about every image without a label, and keep what it says.
+    """Predict every image without a label by the latest model, and store the results.
 
     Where a probe learns, images whose features are not there yet are left out.
 
@@ -165,7 +165,7 @@ def _read_pixels(
 
 
 def read_predictions(folder: Path) -> Predictions | None:
-    """Return what ``predict_all`` kept in a project's folder; None if there is nothing to read."""
+    """Return the stored predictions of a project; None if there are none."""
     path = folder / FILE_NAME
     try:
         with safetensors.safe_open(path, framework="pt") as file:
@@ -178,7 +178,7 @@ def read_predictions(folder: Path) -> Predictions | None:
 
 
 def list_predictions(store: Store, settings: Settings) -> tuple[int | None, list[PredictedRow]]:
-    """Return the latest model's version, and what it says of images that have no label now."""
+    """Return the latest model's version, and its predictions of images without a label."""
     kept = read_predictions(store.path.parent)
     if kept is None:
         return None, []

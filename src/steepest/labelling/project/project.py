@@ -237,7 +237,7 @@ class Project:
             return latest_batch(connection)
 
     def picks(self, batch: int | None = None) -> list[Pick]:
-        """Return what was picked together, best first; None is the latest batch."""
+        """Return a batch of picks, best first; None is the latest."""
         with self.store.reading() as connection:
             classes = ClassList.load(connection, multi_label=self._settings.multi_label)
             return list_picks(connection, classes, batch)

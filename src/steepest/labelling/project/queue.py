@@ -341,7 +341,7 @@ class Queue:
             )
 
     def label_of(self, sample: str) -> Resolved:
-        """Return what all people together say about a sample.
+        """Return all people's answers about a sample, combined.
 
         Raises:
             InputError: If there is no such sample.
@@ -350,7 +350,7 @@ class Queue:
             return resolve_label(connection, self._classes(connection), sample)
 
     def answer_of(self, annotator: str, sample: str) -> Answer | None:
-        """Return what one person says about a sample now.
+        """Return one person's current answer about a sample.
 
         Raises:
             InputError: If there is no such sample.

@@ -169,7 +169,7 @@ def count_answered(connection: sqlite3.Connection, most: int) -> int:
 
 
 def list_picks(connection: sqlite3.Connection, classes: ClassList, batch: int | None) -> list[Pick]:
-    """Return what was picked together, best first; None is the latest batch."""
+    """Return a batch of picks, best first; None is the latest."""
     rows = connection.execute(
         """SELECT p.*, i.id FROM picks p JOIN images i ON i.number = p.image
         WHERE p.batch = ifnull(?, (SELECT max(number) FROM batches)) ORDER BY p.rank""",

@@ -188,7 +188,7 @@ def rename_class(
     old: Annotated[str, Form(max_length=200)],
     new: Annotated[str, Form(max_length=200)],
 ) -> Response:
-    """Call a class otherwise."""
+    """Rename a class."""
     context.project.rename_class(old, new.strip(), by=who)
     return Response(status_code=204, headers={"HX-Redirect": "/files"})
 

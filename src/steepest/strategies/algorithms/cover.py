@@ -73,7 +73,7 @@ def greedy_cover(
 
 
 def _best(balls: _Balls, degrees: Tensor, covered: Tensor) -> tuple[int, Tensor]:
-    """Return the row of highest degree and what it covers newly [N]."""
+    """Return the row of highest degree and the rows that it newly covers [N]."""
     # A row that is not covered would cover itself, though the distance to itself may be rounded.
     degrees[~covered] = degrees[~covered].clamp_min(1)
     while True:
@@ -88,7 +88,7 @@ def _best(balls: _Balls, degrees: Tensor, covered: Tensor) -> tuple[int, Tensor]
 
 
 class _Balls:
-    """The balls of one radius around all rows, each computed when it is asked for."""
+    """The balls of one radius around all rows, each computed on demand."""
 
     def __init__(self, rows: Tensor, radius: float, progress: Progress) -> None:
         self.progress = progress

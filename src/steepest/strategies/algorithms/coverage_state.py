@@ -54,7 +54,7 @@ class Coverage:
         self._sample = squared_distances(self.seen[:some], rows[:others])
 
     def cover(self, centres: Tensor) -> None:
-        """Count in what these cover [M, D]."""
+        """Add the coverage of these [M, D]."""
         for part, _, table in squared_tiles(self.seen, centres.to(self.rows), self.seen_lengths):
             best = self.kernel(table).amax(1)
             self.covered[part] = torch.maximum(self.covered[part], best)
@@ -99,7 +99,7 @@ class Coverage:
         return self._worth(self.kernels_of(positions), slice(None)).cpu().numpy()
 
     def take(self, position: int) -> None:
-        """Count in what a candidate covers."""
+        """Add the coverage of a candidate."""
         (kernel,) = self.kernels_of(np.asarray([position]))
         torch.maximum(self.covered, kernel, out=self.covered)
 

@@ -143,7 +143,7 @@ def fit_graph_network(
     fitting: Fitting | None = None,
     progress: Progress | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Train a graph network and return what it makes of all nodes.
+    """Train a graph network and return its output for all nodes.
 
     Global random state is neither read nor changed.
 

@@ -40,7 +40,7 @@ def top_k(
 
 
 def _typical_size(values: npt.NDArray[np.float64]) -> float:
-    """Return what most scores are below.
+    """Return the size that most scores are below.
 
     Not the largest: beside one of a heavy tail all others would be equal.
     """

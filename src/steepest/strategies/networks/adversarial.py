@@ -96,7 +96,7 @@ def train_adversarially(
 ) -> None:
     """Train the networks in place and leave them in eval mode.
 
-    The same seed gives the same weights; the global random state stays as it is.
+    The same seed gives the same weights; the global random state is unchanged.
 
     Args:
         networks: On their device.

@@ -50,7 +50,7 @@ class Adversary:
     kl_per_sample: float
 
     def logits(self, inputs: Inputs) -> Tensor:
-        """Return what the discriminator says of N samples [N]; no sample touches another."""
+        """Return the discriminator's logits for N samples [N], each computed alone."""
         with torch.no_grad():
             mean, _ = self.networks.vae.encode(self.scaling.apply(inputs))
             said: Tensor = self.networks.discriminator(mean)

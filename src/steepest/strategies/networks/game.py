@@ -57,7 +57,7 @@ class Game:
         return self.reconstruction * error + self.beta * weighed
 
     def fooling(self, labelled: Tensor, unlabelled: Tensor) -> Tensor:
-        """Return what the autoencoder pays for what is said of both pools, logits [B] each."""
+        """Return the autoencoder's loss for the discriminator's logits of both pools [B]."""
         said = [_against(logits, self.wanted_state) for logits in (labelled, unlabelled)]
         return self.adversary * (said[0] + said[1])
 

@@ -66,7 +66,7 @@ class Step:
         self._learn(images, targets)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Tell what is trained along that an epoch begins."""
+        """Announce the beginning of an epoch to auxiliary modules."""
         if self._extra is not None:
             self._phase = self._extra.begin_epoch(epoch)
 
@@ -85,7 +85,7 @@ class Step:
         self._total += losses.detach().sum()
 
     def _losses(self, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each sample's loss [B], and what is minimised."""
+        """Return each sample's loss [B], and the minimised loss."""
         if self._extra is None:
             with self._autocast:
                 outputs = call(self._model, images)

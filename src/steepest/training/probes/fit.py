@@ -88,7 +88,7 @@ def held_out_probabilities(
     ids: Sequence[SampleId] | None = None,
     seed: int = 0,
 ) -> Tensor:
-    """Return what probes say of labels that they were not fitted to [N, C].
+    """Return the cross-validated predictions of probes [N, C].
 
     Each fold is judged by a probe on the others, with the regularisation and the temperature of
     the probe on all of them.

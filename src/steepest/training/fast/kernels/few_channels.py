@@ -85,7 +85,7 @@ def _patches(
     padding: tl.constexpr,
     block_k: tl.constexpr,
 ) -> tl.tensor:
-    """Return what the taps see from some positions of the output."""
+    """Return the inputs of the taps at some positions of the output."""
     k = tl.arange(0, block_k)
     sample = row // (out_height * out_width)
     place = row % (out_height * out_width)

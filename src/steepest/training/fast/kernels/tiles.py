@@ -125,7 +125,7 @@ class Part:
 
 
 def choice_for(rows: int) -> Choice:
-    """Return what is fast for tensors of so many rows."""
+    """Return fast tile sizes for tensors of so many rows."""
     return next(choice for choice in CHOICES if rows >= choice.rows)
 
 
