@@ -91,7 +91,7 @@ def test_a_box_that_is_not_ticked_skips_nothing_in_lines_of_json_either(folder, 
 
 def test_a_name_that_cannot_be_written_changes_nothing(folder, write):
     before = journal(folder)
-    with pytest.raises(InputError, match="not valid Unicode"):
+    with pytest.raises(InputError, match="printable letters"):
         ingest(write("l.csv", "id,label\na.png,cat\n"), folder, who="\ud800")
     assert journal(folder) == before
 
@@ -385,3 +385,20 @@ def test_a_loop_that_lost_its_file_is_not_begun_anew(folder, write, emptied):
         ):
             attempt(folder.path)
     assert (folder.path / "labels.csv").read_bytes() == table
+
+
+def test_labels_are_those_of_the_people_that_a_sheet_names(folder, write):
+    ingest(write("a.csv", "id,label\na.png,cat\n"), folder, who="Ann Lee")
+    sheet = (
+        "id,label,skip,annotator\n"
+        'e.png,dog,,ann  lee\n"b, c.png",cat,,Ben\nf.png,,dark,ANN LEE\nä d.png,2,,label-studio:7\n'
+    )
+    assert ingest(write("b.csv", sheet), folder, who="Cy").new == 3
+    said = {e.id: e.who for e in journal(folder) if e.verb in (Verb.LABEL, Verb.SKIP)}
+    assert said == {
+        "a.png": "Ann Lee",
+        "e.png": "Ann Lee",
+        "b, c.png": "Ben",
+        "f.png": "Ann Lee",
+        "ä d.png": "Cy",
+    }

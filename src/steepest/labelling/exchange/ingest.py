@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steepest.core.files import write_atomically
 from steepest.core.wording import counted
 from steepest.errors import InputError, JournalError
 from steepest.labelling.exchange.answers import Answer, Change, carry_out, merge, plan
-from steepest.labelling.exchange.folder import LABELS, LoopFolder, next_round
+from steepest.labelling.exchange.folder import LABELS, SERVER, LoopFolder, next_round
 from steepest.labelling.exchange.formats.csv import read_csv, table_text
 from steepest.labelling.exchange.label_format import FORMATS
 from steepest.labelling.exchange.rows import Row, to_answers
 from steepest.labelling.names import BAR
+from steepest.labelling.project.answers import check_annotator, find_annotator
+from steepest.labelling.project.consensus import IMPORTED_BY
 from steepest.labelling.project.ledger import ProjectPool
 from steepest.labelling.project.store import FILE_NAME
 from steepest.pool import Pool, State, Verb
@@ -71,7 +73,7 @@ def ingest(
         folder: The loop's folder.
         kind: A format's name, or ``"label-studio"``; None goes by the file's name.
         relabel: Whether labels on record may be replaced.
-        who: The person who labelled, if the file does not say.
+        who: The person who labelled, where no column ``annotator`` names one.
         background: The class of pixels without one, for masks of Label Studio.
         disagreement: What several annotators of Label Studio do who disagree: ``"refuse"`` or
             ``"majority"``.
@@ -83,6 +85,8 @@ def ingest(
     """
     kind = kind or _kind_of(path)
     rows = [] if kind == LABEL_STUDIO else _read_rows(path, kind)
+    people = _find_people(folder, [who, *(row.annotator for row in rows)])
+    who = people.get(who, who)
     with folder.open_pool() as pool, pool.transaction():
         if kind == LABEL_STUDIO:
             from steepest.labelling.label_studio.annotations import Rules, read_export
@@ -91,6 +95,7 @@ def ingest(
             answers = read_export(path, rules)
         else:
             stems = FORMATS.get(kind).stems
+            rows = [replace(row, annotator=people.get(row.annotator, "")) for row in rows]
             answers = to_answers(rows, path, folder.vocabulary, pool, stems=stems)
         answers = merge(answers, str(path), folder.say)
         changes = plan(pool, answers, who=who, may_change=lambda _: relabel, say=folder.say)
@@ -99,6 +104,21 @@ def ingest(
         done = settle(folder, pool, answers, changes)
     write_label_table(folder)
     return done
+
+
+def _find_people(folder: LoopFolder, names: Iterable[str]) -> dict[str, str]:
+    """Return people's names as the project spells them, in capitals or not.
+
+    Names of a server are left out: a pull would take back a label that has no annotation there.
+
+    Raises:
+        InputError: If one cannot be a person's name.
+    """
+    own = {name for name in names if name and name != IMPORTED_BY and not name.startswith(SERVER)}
+    for name in own:
+        check_annotator(name)
+    with folder.store.reading() as connection:
+        return {name: find_annotator(connection, name) for name in own}
 
 
 def settle(

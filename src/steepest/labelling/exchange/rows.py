@@ -130,14 +130,14 @@ def _answer(
         if not row.empty:
             raise InputError(f"sample {sample!r} is labelled and skipped; decide on one")
         check_text(row.skip, "reason")
-        return Answer(sample, None, reason=row.skip, where=row.where)
+        return Answer(sample, None, row.skip, row.annotator, row.where)
     if row.empty:
         return None
     if words.task != SEGMENTATION:
-        return Answer(sample, words.from_json(row.label), where=row.where)
+        return Answer(sample, words.from_json(row.label), "", row.annotator, row.where)
     draw = partial(_read_beside, path, row.label, len(words.names))
     label: Label = map_label(draw())
-    return Answer(sample, label, where=row.where, draw=draw)
+    return Answer(sample, label, "", row.annotator, row.where, draw)
 
 
 def _read_beside(file: Path, name: object, classes: int) -> Map:
