@@ -63,15 +63,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline",
         metavar="NAME",
-        help="the strategy others are held against in table and report, in all groups of a plan "
-        "that have it; by default random",
+        help="strategy to compare the others with, in every group of a plan that has it "
+        "(default: random)",
     )
     add_metric(parser)
     parser.add_argument(
         "--plan",
         type=Path,
         metavar="FILE",
-        help="make the comparisons of a TOML file, each in a folder below --out",
+        help="run the comparisons of a TOML file, each in a folder below --out",
     )
     parser.add_argument(
         "--groups",
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run",
         dest="only_list",
         action="store_true",
-        help="show all runs and how far they are, and run nothing",
+        help="list all runs and their progress without running any",
     )
     add_jobs(parser)
     add_engine(parser)

@@ -15,9 +15,9 @@ EXAMPLES = ("steepest pack comparisons/digits",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what run or compare wrote")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of run or compare")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="the archive; by default DIR.tar.xz"
+        "--out", type=Path, metavar="FILE", help="the archive (default: DIR.tar.xz)"
     )
 
 

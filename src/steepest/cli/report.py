@@ -12,14 +12,16 @@ EXAMPLES = ("steepest report comparisons/digits",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what run, compare or pack wrote")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where to write; by default the same folder"
+        "folder", type=Path, metavar="DIR", help="folder of run or compare, or archive of pack"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of the report (default: the same folder)"
     )
     parser.add_argument(
         "--baseline",
         metavar="NAME",
-        help="the strategy others are held against; by default random",
+        help="strategy to compare the others with (default: random)",
     )
     add_metric(parser)
 

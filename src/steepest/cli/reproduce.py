@@ -1,6 +1,6 @@
-"""Make the paper's tables and figures again, beside what it published.
+"""Reproduce the paper's tables and figures next to the published numbers.
 
-Runs are shared between artefacts, taken from --from where they are there, and resumed.
+Artefacts share runs; existing ones are taken from --from, and others resume.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_const",
         const="smoke",
         default="paper",
-        help="a trial of the whole path on a CPU, instead of the paper's protocol",
+        help="a quick test of everything on a CPU instead of the paper's protocol",
     )
     parser.add_argument(
         "--preset",
         dest="level",
         default="paper",
         metavar="NAME",
-        help="smoke, or paper (default): the paper's whole protocol",
+        help="smoke or paper (default: paper, the full protocol)",
     )
     parser.add_argument(
         "--from",
@@ -53,30 +53,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=[],
         metavar="DIR",
-        help="take complete runs that are below this folder; may be repeated",
+        help="use complete runs in this folder and below; may be repeated",
     )
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="where results go; resumes there; needed unless --list",
+        help="folder for results; the same folder resumes; required unless --list",
     )
     parser.add_argument(
         "--list",
         dest="only_list",
         action="store_true",
-        help="show all artefacts, the runs they need and what is there, and make nothing",
+        help="list artefacts and the runs they need without starting any",
     )
     parser.add_argument(
         "--strategies",
         metavar="A,B",
-        help="look at these strategies alone, of those that an artefact is about",
+        help="only these strategies of an artefact",
     )
+    parser.add_argument("--no-runs", action="store_true", help="use existing runs only")
     parser.add_argument(
-        "--no-runs", action="store_true", help="make no run: take those that are there"
-    )
-    parser.add_argument(
-        "--seeds", metavar="N", help="so many seeds at most, or a list such as 0,2: those alone"
+        "--seeds", metavar="N", help="maximum number of seeds, or a list such as 0,2"
     )
     parser.add_argument(
         "--set",
@@ -84,9 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"what leaves the protocol as it is: {', '.join(FREE)}; for one data set what the "
-        "paper leaves open, as in caltech101:model.weights=FILE; an option of a strategy, as in "
-        "vaal:published=true",
+        help=f"a setting that does not change the protocol ({', '.join(FREE)}); for one data set, "
+        "one that the paper leaves open, as in caltech101:model.weights=FILE; or an option of a "
+        "strategy, as in vaal:published=true",
     )
     add_jobs(parser)
     add_minutes(parser)

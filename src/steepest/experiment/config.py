@@ -33,32 +33,32 @@ class DataPart:
     options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
     limit: int | None = field(
         default=None,
-        metadata=_help("use so many training and test samples at most, the same in every run"),
+        metadata=_help(
+            "maximum number of training and of test samples; the same ones in every run"
+        ),
     )
     imbalance: float = field(
         default=1.0,
         metadata=_help(
-            "how many times as large a share of the first class is kept for training as of the "
-            "last, with all others between them, the same in every run; test samples stay"
+            "ratio of the shares of the first and the last class that are kept for training; "
+            "other classes lie between; the same in every run; test samples are kept"
         ),
     )
     label_noise: float = field(
         default=0.0,
         metadata=_help(
             "share of training labels replaced by another class, the same in every run; test "
-            "labels stay"
+            "labels are kept"
         ),
     )
 
     backbone: str | None = field(
         default=None,
-        metadata=_help(
-            "a pretrained net whose features of the images, computed once, take their place"
-        ),
+        metadata=_help("a pretrained net; its features, computed once, replace the images"),
     )
     dimensions: int | None = field(
         default=None,
-        metadata=_help("keep so many principal components of the features; default all"),
+        metadata=_help("number of principal components of the features to keep; default: all"),
     )
 
     def __post_init__(self) -> None:
@@ -88,10 +88,10 @@ class ModelPart:
     )
     options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
     weights: str | None = field(
-        default=None, metadata=_help("a file of weights that every fresh model begins with")
+        default=None, metadata=_help("a file of initial weights for every new model")
     )
     layers: tuple[str, ...] = field(
-        default=(), metadata=_help("take only these layers from the file; default all")
+        default=(), metadata=_help("layers to take from the file; default: all")
     )
 
 
@@ -107,7 +107,7 @@ class TaskPart:
 class StrategyPart:
     """The strategy."""
 
-    name: str = field(default="entropy-gradnorm", metadata=_help("how to choose"))
+    name: str = field(default="entropy-gradnorm", metadata=_help("the strategy"))
     options: Mapping[str, Any] = field(default_factory=dict, metadata=_help("its options"))
 
 
@@ -115,23 +115,23 @@ class StrategyPart:
 class Loop:
     """The cycle: how many labels, how often, from where."""
 
-    initial: int = field(metadata=_help("labels drawn at random before the first training"))
-    k: int = field(metadata=_help("labels bought after each training but the last"))
-    cycles: int = field(metadata=_help("trainings"))
+    initial: int = field(metadata=_help("random labels before the first training run"))
+    k: int = field(metadata=_help("labels added after each training run but the last"))
+    cycles: int = field(metadata=_help("number of training runs"))
     subset: int | None = field(
-        default=None, metadata=_help("size of the random subset that is scored; default 10 · k")
+        default=None, metadata=_help("size of the random subset that is scored; default: 10 · k")
     )
     init: Init = field(
         default="warm",
         metadata=_help(
-            "weights at the start of a training: go on (warm), start anew (cold), or shrink the "
-            "old ones and add fresh ones (shrink-perturb)"
+            "weights at the start of a training run: those of the last cycle (warm), new ones "
+            "(cold), or a mixture (shrink-perturb)"
         ),
     )
-    shrink: float = field(default=0.4, metadata=_help("factor on the old weights"))
-    perturb: float = field(default=0.1, metadata=_help("factor on the fresh weights"))
+    shrink: float = field(default=0.4, metadata=_help("shrink-perturb: factor on the old weights"))
+    perturb: float = field(default=0.1, metadata=_help("shrink-perturb: factor on the new weights"))
     keep_weights: Literal["last", "all"] = field(
-        default="last", metadata=_help("keep the weights of the last cycle, or of all")
+        default="last", metadata=_help("keep the weights of the last cycle or of all")
     )
 
     def __post_init__(self) -> None:
@@ -153,20 +153,22 @@ class Loop:
 class Config:
     """Everything that decides an experiment's outcome."""
 
-    name: str = field(default="experiment", metadata=_help("what to call it in reports"))
-    seed: int = field(default=0, metadata=_help("seeds the initial set, weights, order, draws"))
+    name: str = field(default="experiment", metadata=_help("title of the report"))
+    seed: int = field(
+        default=0, metadata=_help("random seed of the initial set, weights, order and draws")
+    )
     device: str = field(default="auto", metadata=_help("cpu, cuda, cuda:1 … or auto"))
     threads: int = field(
         default=1,
         metadata=_help(
-            "CPU threads of one run, no more than there are cores; more are faster for large nets, "
-            "and round anew"
+            "CPU threads of one run, at most the number of cores; more are faster for large nets and "
+            "change rounding"
         ),
     )
     data: DataPart = field(metadata=_help("the data set"))
     model: ModelPart = field(metadata=_help("the model"))
     task: TaskPart = field(default_factory=TaskPart, metadata=_help("the task"))
-    strategy: StrategyPart = field(default_factory=StrategyPart, metadata=_help("how to choose"))
+    strategy: StrategyPart = field(default_factory=StrategyPart, metadata=_help("the strategy"))
     loop: Loop = field(metadata=_help("the cycle"))
     training: Recipe = field(default_factory=Recipe, metadata=_help("the training recipe"))
 

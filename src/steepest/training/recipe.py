@@ -29,40 +29,41 @@ class Recipe:
     method: Method = field(
         default="scratch",
         metadata={
-            "help": "scratch: all weights, epoch by epoch; fine-tune: likewise, after a probe on "
-            "what the net makes of the samples has become its last layer; probe: a linear head on "
-            "features, to its minimum, regularised by cross-validation; no other key counts then"
+            "help": "scratch: all weights, epoch by epoch; fine-tune: likewise, once a probe on the "
+            "net's own features has become its last layer; probe: a linear head on features, "
+            "trained to its minimum and regularised by cross-validation; other keys have no effect"
         },
     )
     epochs: int = field(default=200, metadata={"help": "passes over the labelled samples"})
-    batch_size: int = field(default=128, metadata={"help": "samples in one step"})
+    batch_size: int = field(default=128, metadata={"help": "samples per step"})
     optimizer: Optimizer = field(default="sgd", metadata={"help": "sgd or adam"})
-    lr: float = field(default=0.1, metadata={"help": "learning rate of the first epoch"})
+    lr: float = field(default=0.1, metadata={"help": "initial learning rate"})
     momentum: float = field(default=0.9, metadata={"help": "momentum of sgd"})
-    nesterov: bool = field(default=False, metadata={"help": "use Nesterov's momentum in sgd"})
-    weight_decay: float = field(default=5e-4, metadata={"help": "weight decay on all parameters"})
+    nesterov: bool = field(default=False, metadata={"help": "Nesterov momentum in sgd"})
+    weight_decay: float = field(default=5e-4, metadata={"help": "weight decay of all parameters"})
     schedule: Schedule = field(
         default="milestones", metadata={"help": "milestones, cosine or constant"}
     )
     milestones: tuple[int, ...] = field(
         default=(160,), metadata={"help": "epochs at which lr is multiplied by gamma"}
     )
-    gamma: float = field(
-        default=0.1, metadata={"help": "what lr is multiplied by at each milestone"}
-    )
+    gamma: float = field(default=0.1, metadata={"help": "factor on lr at each milestone"})
     augmentation: str = field(
         default="auto",
-        metadata={"help": "an augmentation's name, or auto for the one that suits the data set"},
+        metadata={"help": "name of an augmentation, or auto for that of the data set"},
     )
     amp: bool = field(default=False, metadata={"help": "train in bfloat16 on accelerators"})
     cuda_graph: bool = field(
-        default=True, metadata={"help": "on a GPU, record a step once and replay it"}
+        default=True,
+        metadata={"help": "on a GPU, record a training step as a CUDA graph and replay it"},
     )
     compile: bool = field(
-        default=False, metadata={"help": "on a GPU, fuse a step's operators before recording it"}
+        default=False,
+        metadata={"help": "on a GPU, fuse the operators of a step before recording it"},
     )
     channels_last: bool = field(
-        default=True, metadata={"help": "keep channels last in memory, which is often faster"}
+        default=True,
+        metadata={"help": "use the channels-last memory format, which is often faster"},
     )
 
     def __post_init__(self) -> None:

@@ -112,7 +112,7 @@ def tests_section(summary: Summary, gains_svg: bytes | None) -> Safe | None:
         "p, Wilcoxon (Holm)",
     )
     text = (
-        f"Each strategy is held against {summary.baseline} seed by seed: the same initial labels, "
+        f"Each strategy is compared with {summary.baseline} seed by seed: the same initial labels, "
         "the same initial weights. Holm's correction is for the number of strategies within "
         "one measure; a difference counts as significant at 5 % where the corrected p is at "
         "most 0.05. The intervals are not corrected: of many, some miss by chance."
