@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from steepest.bench.settle import settle
 from steepest.bench.text_encoder import TextEncoder, bert_base
+from steepest.bench.trained_weights import settle
 from steepest.bench.workloads import WORKLOADS, find_workload
 from steepest.errors import UnknownNameError
 from steepest.models import names

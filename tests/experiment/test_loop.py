@@ -24,8 +24,8 @@ from steepest.errors import (
 )
 from steepest.experiment import setup
 from steepest.experiment.loop import Experiment
-from steepest.experiment.protocol import initial_ids
 from steepest.experiment.record import Cost, expected_end
+from steepest.experiment.seeding import initial_ids
 from steepest.pool import Pool, State
 from steepest.training import fit
 

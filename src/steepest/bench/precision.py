@@ -31,7 +31,7 @@ from steepest.data.alterations import take
 from steepest.errors import InputError
 from steepest.experiment.building import fresh_model, make_task
 from steepest.experiment.config import Config, load_config
-from steepest.experiment.protocol import initial_ids
+from steepest.experiment.seeding import initial_ids
 from steepest.gradnorm import Norm, Precision, reference_norms
 from steepest.strategies.algorithms import rank_correlation, top_k
 from steepest.strategies.algorithms.ranking import Values

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from steepest.bench.settle import settle
+from steepest.bench.trained_weights import settle
 from steepest.core.seeds import generator
 from steepest.errors import UnknownNameError
 from steepest.models import build

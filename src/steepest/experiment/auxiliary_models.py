@@ -15,8 +15,8 @@ from steepest.core.memory import measured
 from steepest.core.seeds import SampleId, derive
 from steepest.experiment.committee_training import SideBySide
 from steepest.experiment.folder import RunFolder
-from steepest.experiment.protocol import Member, extra_seed
 from steepest.experiment.record import Cost
+from steepest.experiment.seeding import Member, extra_seed
 from steepest.experiment.setup import Setup
 from steepest.modules.fingerprint import fingerprint
 from steepest.pool import Pool

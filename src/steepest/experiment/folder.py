@@ -25,8 +25,8 @@ from steepest.errors import DroppedEntryWarning, InputError, JournalError, RunFo
 from steepest.experiment.comparison_file import first_difference, to_go_on
 from steepest.experiment.config import Config, completed
 from steepest.experiment.environment import changed_modules
-from steepest.experiment.protocol import Member, suffix_of, weights_path
 from steepest.experiment.record import Record
+from steepest.experiment.seeding import Member, suffix_of, weights_path
 from steepest.modules.fingerprint import fingerprint
 from steepest.modules.weights import load_weights, save_weights
 from steepest.pool import FileLock, Pool

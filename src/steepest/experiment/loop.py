@@ -22,8 +22,8 @@ from steepest.experiment.config import Config
 from steepest.experiment.environment import changed_modules, warn_of_changed_code
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.label_requests import ask, check_begun, check_labeller
-from steepest.experiment.protocol import initial_ids
 from steepest.experiment.record import Cost, Record, expected_end
+from steepest.experiment.seeding import initial_ids
 from steepest.experiment.selection import (
     check_longer,
     choose_after_the_end,

@@ -17,8 +17,8 @@ from steepest.errors import RunFolderError
 from steepest.experiment.auxiliary_models import AuxiliaryModels
 from steepest.experiment.building import pool_view, scored_at_once
 from steepest.experiment.folder import RunFolder
-from steepest.experiment.protocol import selection_seed
 from steepest.experiment.record import Cost, Record, Wish, added, cost_of
+from steepest.experiment.seeding import selection_seed
 from steepest.experiment.setup import Setup, divergence_named
 from steepest.pool import Pool
 from steepest.selecting.choosing import Outcome, choose_from

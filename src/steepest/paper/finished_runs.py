@@ -15,9 +15,9 @@ from steepest.core.parsing import parse_json
 from steepest.errors import InputError, SteepestError
 from steepest.experiment.comparison_file import FASTER, GOING_ON, without
 from steepest.experiment.config import Config, completed
-from steepest.experiment.protocol import Member, weights_path
 from steepest.experiment.record import Record
 from steepest.experiment.report.store import RECORDS, Store, stores_below
+from steepest.experiment.seeding import Member, weights_path
 from steepest.strategies import create
 
 _SILENT = ("name", "loop.keep_weights", "data.options.workers", "device")

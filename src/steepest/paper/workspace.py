@@ -29,7 +29,7 @@ from steepest.experiment.building import (
     scored_at_once,
 )
 from steepest.experiment.config import Config, parse_setting
-from steepest.experiment.protocol import extra_seed, initial_ids, selection_seed
+from steepest.experiment.seeding import extra_seed, initial_ids, selection_seed
 from steepest.modules.weights import load_weights
 from steepest.paper.finished_runs import FinishedRun, StoredRun, find_run, stored_runs
 from steepest.paper.level import Level

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from steepest.gradnorm.backward.passing import pass_on
+from steepest.gradnorm.backward.to_parameters import pass_on
 from steepest.gradnorm.measure.routes import Routes, chunks
 from steepest.gradnorm.measure.shares import Share, squares_of_sum, sum_of_gradients, sum_of_squares
 from steepest.gradnorm.watch.sources import Source, roots_of, spans_are_disjoint

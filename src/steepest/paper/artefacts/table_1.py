@@ -8,7 +8,7 @@ from typing import Any
 from steepest.core.seeds import SampleId, derive
 from steepest.core.tables import to_table
 from steepest.experiment.building import scored_at_once
-from steepest.experiment.protocol import selection_seed
+from steepest.experiment.seeding import selection_seed
 from steepest.paper.analyses.overlap import (
     Setting,
     choose_by,

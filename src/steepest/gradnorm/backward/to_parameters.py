@@ -1,4 +1,4 @@
-"""Send per-sample gradients of what was made of parameters back to the parameters."""
+"""Backpropagates per-sample gradients through functions of parameters alone, such as weight norm."""
 
 from __future__ import annotations
 

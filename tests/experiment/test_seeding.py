@@ -12,8 +12,8 @@ from torch import nn
 
 from steepest.core.memory import Measurement
 from steepest.core.seeds import derive
-from steepest.experiment.protocol import extra_seed, initial_ids, selection_seed, weights_path
 from steepest.experiment.record import Cost, Wish
+from steepest.experiment.seeding import extra_seed, initial_ids, selection_seed, weights_path
 from steepest.experiment.selection import fields_of
 from steepest.experiment.setup import Setup
 from steepest.selecting.choosing import Outcome
