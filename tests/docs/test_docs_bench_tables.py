@@ -100,7 +100,8 @@ def test_a_file_is_shown_with_its_conditions_and_every_contender(tmp_path):
     text = benchmarks(tmp_path)
     for part in (
         "### CPU, 1 thread, fp32: small-cnn\n",
-        "A CPU, engine 1, torch 2.13.0; 1 thread; fp32 on all sides; best of 2 rounds by core time; seed 7.",
+        "A CPU, engine 1, torch 2.13.0; 1 thread; fp32 on all sides; best of 2 rounds",
+        "by core time; seed 7.",
         "`steepest bench gradnorm`",
         "**small-cnn**: 0.02 M parameters, n = 4 samples of 3 × 16 × 16, contiguous",
     ):

@@ -1,4 +1,4 @@
-"""Backpropagates per-sample gradients through functions of parameters alone, such as weight norm."""
+"""Backpropagates per-sample gradients through functions of parameters, such as weight norm."""
 
 from __future__ import annotations
 
