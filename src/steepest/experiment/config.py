@@ -161,8 +161,8 @@ class Config:
     threads: int = field(
         default=1,
         metadata=_help(
-            "CPU threads of one run, at most the number of cores; more are faster for large nets and "
-            "change rounding"
+            "CPU threads of one run, at most the number of cores; more are faster for large nets "
+            "and change rounding"
         ),
     )
     data: DataPart = field(metadata=_help("the data set"))

@@ -29,8 +29,8 @@ class Recipe:
     method: Method = field(
         default="scratch",
         metadata={
-            "help": "scratch: all weights, epoch by epoch; fine-tune: likewise, once a probe on the "
-            "net's own features has become its last layer; probe: a linear head on features, "
+            "help": "scratch: all weights, epoch by epoch; fine-tune: likewise, once a probe on "
+            "the net's own features has become its last layer; probe: a linear head on features, "
             "trained to its minimum and regularised by cross-validation; other keys have no effect"
         },
     )
