@@ -7,6 +7,7 @@ import secrets
 import pytest
 from small_texts import make_backbone, make_table, make_texts, review, truth
 
+from steepest.core.progress import SilentProgress
 from steepest.errors import DataError, InputError
 from steepest.labelling.project import Project, Settings
 from steepest.labelling.project.exporting import label_text
@@ -67,20 +68,14 @@ def test_texts_are_picked_learnt_and_predicted_by_their_features(texts, words):
         assert project.trainings()[-1].labels + project.trainings()[-1].validation == 12
         seen = len(words.seen)
         finder = FeatureFinder(project.store, project.source)
-        finder.compute_all(project.settings, project_progress())
-        predict_all(project.store, project.source, project.settings, finder, project_progress())
+        finder.compute_all(project.settings, SilentProgress())
+        predict_all(project.store, project.source, project.settings, finder, SilentProgress())
         rows = list_everything(project.store, project.settings)
         assert len(rows) == 40
         told = {row.sample: row.labels[0] for row in rows}
         right = sum(label == truth(read_text(project.source, s)) for s, label in told.items())
         assert right >= 38
         assert len(words.seen) == 40 >= seen  # each text once
-
-
-def project_progress():
-    from steepest.core.progress import SilentProgress
-
-    return SilentProgress()
 
 
 def test_the_rows_of_a_table_are_what_a_reader_of_csv_finds_in_it(tmp_path):
@@ -215,3 +210,19 @@ def test_rows_of_a_table_are_not_exported_as_files(tmp_path):
 def test_a_column_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DataError, match="there is no column 'txt'"):
         open_texts(make_table(tmp_path / "reviews.csv", 3), text_column="txt")
+
+
+def test_copies_have_the_predictions_of_the_one_that_is_asked_about(tmp_path, words):
+    path = tmp_path / "reviews.csv"
+    rewrite(path, {f"r{n}": review(n % 20) for n in range(25)})
+    with open_texts(path) as project:
+        run(project)
+        label_next(project, 10)
+        run(project)
+        finder = FeatureFinder(project.store, project.source)
+        finder.compute_all(project.settings, SilentProgress())
+        predict_all(project.store, project.source, project.settings, finder, SilentProgress())
+        rows = {row.sample: row for row in list_everything(project.store, project.settings)}
+        assert len(rows) == 25
+        for n in range(5):
+            assert rows[f"r{n}"].labels == rows[f"r{n + 20}"].labels

@@ -228,7 +228,22 @@ def list_everything(store: Store, settings: Settings) -> list[PredictedRow]:
         )
         for row in labelled
     ]
-    return sorted([*rows, *list_predictions(store, settings)[1]])
+    predicted = list_predictions(store, settings)[1]
+    return sorted([*rows, *predicted, *_copies_of(store, predicted)])
+
+
+def _copies_of(store: Store, predicted: Sequence[PredictedRow]) -> Iterator[PredictedRow]:
+    """Yield the copies of samples with a prediction, which is theirs too."""
+    row_of = {row.image: row for row in predicted}
+    with store.reading() as connection:
+        copies = connection.execute(
+            """SELECT number, id, copy_of FROM images
+            WHERE copy_of IS NOT NULL AND labels IS NULL AND missing = 0"""
+        ).fetchall()
+    for copy in copies:
+        original = row_of.get(copy["copy_of"])
+        if original is not None:
+            yield original._replace(sample=copy["id"], image=copy["number"])
 
 
 def predictions_text(rows: Sequence[PredictedRow], kind: str) -> str:

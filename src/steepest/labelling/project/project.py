@@ -7,15 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from steepest.core.files import write_atomically
 from steepest.core.lock import FileLock
 from steepest.errors import DataError, InputError
 from steepest.labelling.project.accepting import Accepting
 from steepest.labelling.project.changed_files import ask_again, keep_labels, mark_changed
 from steepest.labelling.project.classes import ClassList, add_class, rename_class
 from steepest.labelling.project.consensus import ask_more, change_overlap
-from steepest.labelling.project.contents import note_answered
-from steepest.labelling.project.copies import mark_copies
 from steepest.labelling.project.exporting import (
     ExportReport,
     LabelRow,
@@ -41,7 +38,7 @@ from steepest.labelling.project.opening import check_for_page, upgrade_folder
 from steepest.labelling.project.pictures import Pictures
 from steepest.labelling.project.queue import Queue
 from steepest.labelling.project.records import Batch, Counts, Labels, Pick, Training
-from steepest.labelling.project.scanning import Scan, look_quickly, quick_budget
+from steepest.labelling.project.scanning import Scan, look_quickly, note_quickly
 from steepest.labelling.project.settings import (
     Settings,
     change,
@@ -59,7 +56,7 @@ from steepest.labelling.project.trainings import (
     list_trainings,
     why_no_model,
 )
-from steepest.labelling.project.trust import PHOTOS_NAME, check_photos, refuse_code, refuse_links
+from steepest.labelling.project.trust import check_photos, note_photos, refuse_code, refuse_links
 
 
 class Project:
@@ -105,7 +102,7 @@ class Project:
 
     def _after_accepting(self) -> None:
         # A file that takes another's name before the next training would not show otherwise.
-        note_answered(self.store, self.source, quick_budget())
+        note_quickly(self.store, self.source, self._settings)
         self.trainer.consider()
 
     @classmethod
@@ -145,7 +142,7 @@ class Project:
         if (checked := settings and settle_kind(None, settings, photos)) is not None:
             checked.check_names()
         if folder is not None:
-            check_photos(place / PHOTOS_NAME, photos)
+            check_photos(place, photos)
         refuse_links(place, named=folder is not None)
         lock = FileLock(place / "project", shown=place)
         store: Store | None = None
@@ -155,7 +152,7 @@ class Project:
             check_for_page(store, photos)
             merged = _prepare(store, photos, classes, settings)
             if folder is not None:
-                write_atomically(place / PHOTOS_NAME, f"{photos.resolve()}\n")
+                note_photos(place, photos)
             return cls(photos, store, lock, merged, clock, background=background)
         except BaseException:
             if store is not None:
@@ -297,7 +294,7 @@ class Project:
         )
         if report.added:
             # Otherwise a file that takes another's name before the next training would not show.
-            note_answered(self.store, self.source, quick_budget())
+            note_quickly(self.store, self.source, self._settings)
             self.trainer.consider("labels were imported")
         return report
 
@@ -413,9 +410,7 @@ class Project:
             if kept:
                 note_decision(connection, (by, self._clock()), "keep labels", images=kept)
         # Otherwise the next change would show only after a training.
-        note_answered(self.store, self.source, quick_budget())
-        with self.store.writing() as connection:
-            mark_copies(connection, self._settings)
+        note_quickly(self.store, self.source, self._settings)
         return len(kept)
 
     def ask_more(self) -> int:

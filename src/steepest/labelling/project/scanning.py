@@ -176,8 +176,14 @@ _ALIKE_FILES, _ALIKE_BYTES = 2000, 1 << 30
 """How much is read for copies in one training, where all files have the same size."""
 
 
-def quick_budget() -> Budget:
-    """Return how much may be read while somebody waits."""
+def note_quickly(store: Store, source: Source, settings: Settings) -> None:
+    """Note the content of answered samples, as far as somebody waits for that, and their copies."""
+    note_answered(store, source, _quick_budget())
+    with store.writing() as connection:
+        mark_copies(connection, settings)
+
+
+def _quick_budget() -> Budget:
     return Budget(_QUICK_FILES, _QUICK_BYTES)
 
 
@@ -188,7 +194,7 @@ def look_quickly(store: Store, source: Source, settings: Settings) -> Scan:
         DataError: If the folder is away as a whole; then nothing is changed.
     """
     found = scan(store, source, settings)
-    settle_suspected(store, source, quick_budget())
+    settle_suspected(store, source, _quick_budget())
     with store.writing() as connection:
         mark_copies(connection, settings)
         changed = connection.execute(

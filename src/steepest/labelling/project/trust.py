@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from steepest.core.files import write_atomically
 from steepest.errors import InputError
 from steepest.labelling.project.settings import Settings
 from steepest.models.backbones import names_code
@@ -74,12 +75,13 @@ PHOTOS_NAME = "photos.txt"
 """The file of the note."""
 
 
-def check_photos(note: Path, photos: Path) -> None:
+def check_photos(folder: Path, photos: Path) -> None:
     """Refuse a project of another folder: the same names there would be other images.
 
     Raises:
         InputError: Saying whose project it is.
     """
+    note = folder / PHOTOS_NAME
     try:
         known = note.read_text(encoding="utf-8").strip()
     except (FileNotFoundError, NotADirectoryError):
@@ -91,3 +93,8 @@ def check_photos(note: Path, photos: Path) -> None:
             f"{note.parent} is the project of {known}: choose another project folder, or remove "
             f"{note.name} there if the images were moved"
         )
+
+
+def note_photos(folder: Path, photos: Path) -> None:
+    """Write which folder or table of samples a project that is kept elsewhere belongs to."""
+    write_atomically(folder / PHOTOS_NAME, f"{photos.resolve()}\n")
