@@ -43,7 +43,7 @@ def test_predictions_are_looked_at_accepted_and_taken_back(photos):
         predict(project, [0.996, 0.002, 0.002])
         page = client.get("/accept").text
         assert "sure of 10 images" in page
-        assert "no random draw yet" in page
+        assert "of no held-out image yet" in page
         assert len(ticked(page)) == 10
         form = {"version": 3, "above": 99, "sample": ticked(page)[:7]}
         done = client.post("/accept", data=form)

@@ -127,7 +127,7 @@ def test_what_a_model_thinks_of_its_test_images_is_said_after_the_answer_alone(p
     with open_pages(photos) as (project, client):
         pick_all(project, VALIDATION)
         page = client.get("/task").text
-        assert "a random draw that models are tested on" in page
+        assert "random draw for testing models" in page
         assert "70 %" not in page + client.get("/grid").text
         after = client.post("/answer", data={"sample": samples_in(page)[0], "label": "cat"}).text
         assert "the model said dog, 70 %" in after

@@ -62,7 +62,7 @@ def test_a_team_is_told_of_changed_files_and_decides_about_them(photos, then):
             assert f"ann {said} {sample}" in client.get(address).text
         if then == "ask":
             assert f'value="{sample}"' in client.get("/task").text
-            assert "asked again, as its file was replaced" in client.get("/task").text
+            assert "asked again: the file was replaced" in client.get("/task").text
 
 
 @pytest.mark.parametrize("view", ["one", "grid", "review"])

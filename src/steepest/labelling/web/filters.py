@@ -95,18 +95,18 @@ def strategy(name: str | None) -> str:
     if name is None:
         return "in random order, until there are new picks"
     if name == AGAIN:
-        return "asked again, as its file was replaced"
+        return "asked again: the file was replaced"
     if name == VALIDATION:
-        return "a random draw that models are tested on"
+        return "random draw for testing models"
     if name == "spread":
-        return "a typical one, before there is a model"
+        return "typical sample, before the first model"
     return f"picked by {name}"
 
 
 def idea(name: str | None) -> str:
     """Return how a strategy picks, in a sentence; nothing if it is not known."""
     if name == "spread":
-        return "Typical ones that differ from each other: there is no model yet."
+        return "Typical samples that differ from each other, as there is no model yet."
     if name is None or name not in STRATEGIES.names():
         return ""
     return " ".join((inspect.getdoc(STRATEGIES.get(name)) or "").partition("\n\n")[0].split())

@@ -240,7 +240,7 @@ async function hold() {
     if (!cell.isConnected) continue; // answered meanwhile
     cell.classList.add("done");
     cell.inert = true;
-    find(".verdict", cell).textContent = "Given back, as nobody moved here for a while; n brings more.";
+    find(".verdict", cell).textContent = "Given to others after a while without activity; press n for more.";
   }
 }
 
