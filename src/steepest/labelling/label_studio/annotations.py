@@ -80,7 +80,9 @@ def read_export(path: Path, rules: Rules) -> list[Answer]:
             raise
         raise InputError(f"{path}: is no JSON ({error})") from error
     if not isinstance(tasks, list) or not all(isinstance(t, dict) and "data" in t for t in tasks):
-        raise InputError(f"{path}: is no export of Label Studio; export in the format JSON")
+        raise InputError(
+            f"{path}: is no export of Label Studio; export in its format JSON, or add --format"
+        )
     if not tasks:
         raise InputError(f"{path}: holds no tasks; give a file with labels")
     read = read_tasks(tasks, rules, str(path))
