@@ -65,6 +65,7 @@ def test_a_tracker_that_fails_ends_no_run_and_gets_what_it_missed(recorder, tmp_
     assert len(recorder.logged) == 2
 
 
+@pytest.mark.usefixtures("same_process")
 def test_a_comparison_sends_the_runs_of_all_strategies(recorder, tmp_path, capsys):
     argv = ("compare", "digits", "--smoke", "--quiet", "--no-report", "--strategies", "margin")
     argv += ("--seeds", "2", "--jobs", "1", "--out", str(tmp_path), "--track", "mlflow")

@@ -50,6 +50,7 @@ def test_purposes_are_in_the_record_of_each_cycle_that_read_labels(strategy, tmp
     assert purposes(Experiment(longer, tmp_path / "run").run()) == [read, read, ()]
 
 
+@pytest.mark.usefixtures("same_process")
 def test_the_report_and_the_terminal_warn_of_such_a_strategy(strategy, tmp_path, capsys):
     tiny = config(training__epochs=1, loop__cycles=2)
     compare(tiny, [strategy, "margin"], [0], tmp_path / "both", jobs=1)
@@ -60,6 +61,7 @@ def test_the_report_and_the_terminal_warn_of_such_a_strategy(strategy, tmp_path,
     assert warning in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("same_process")
 def test_strategies_that_read_none_are_not_suspected(tmp_path, capsys):
     compare(config(training__epochs=1, loop__cycles=2), ["margin"], [0], tmp_path / "one", jobs=1)
     show_outcome(tmp_path / "one")
