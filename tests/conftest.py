@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -26,6 +28,15 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish() -> None:
     gc.unfreeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Take back what commands add to ``sys.path``: every process started later would search it."""
+    before = sys.path[:]
+    result = yield
+    sys.path[:] = before
+    return result
 
 
 @pytest.fixture
