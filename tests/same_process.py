@@ -5,8 +5,8 @@ Every worker that a comparison starts imports PyTorch anew, which takes longer t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -14,20 +14,25 @@ import pytest
 
 
 class SameProcess:
-    """Does at once, here, what a pool of processes is given."""
+    """Answers here what worker processes are asked."""
 
-    _processes = None
-
-    def __init__(self, *_arguments) -> None:
+    def __init__(self, *_arguments, **_how) -> None:
         pass
 
-    def submit(self, work, *arguments) -> Future:
-        future = Future()
-        future.set_result(work(*arguments))
-        return future
+    def __enter__(self):
+        return self
 
-    def shutdown(self, **_how) -> None:
+    def __exit__(self, *_) -> None:
         pass
+
+    def answers(self, make, common, items, meanwhile=lambda: None, told=lambda _: None):
+        del told
+        form = warnings.formatwarning  # A process of its own would change that of its own.
+        work = make()
+        warnings.formatwarning = form
+        for number, item in enumerate(items):
+            meanwhile()
+            yield number, work(common, item)
 
 
 @contextmanager
@@ -35,5 +40,5 @@ def runs_here() -> Iterator[None]:
     """Let comparisons start no process of their own."""
     module = import_module("steepest.experiment.compare")  # Its package has a function of the name.
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "ProcessPoolExecutor", SameProcess)
+        patched.setattr(module, "SpawnedWorkers", SameProcess)
         yield

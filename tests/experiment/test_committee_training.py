@@ -17,10 +17,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from same_process import SameProcess
 from small import config, essence
 from torch import nn
 
 from steepest.cli.main import main
+from steepest.core import processes
 from steepest.core.memory import Measurement
 from steepest.core.progress import SilentProgress
 from steepest.errors import (
@@ -30,17 +32,11 @@ from steepest.errors import (
     SteepestError,
     UnknownNameError,
 )
-from steepest.experiment import committee_training, training_worker
-from steepest.experiment.committee_training import SideBySide
+from steepest.experiment import committee_training
+from steepest.experiment.committee_training import SideBySide, Trained
 from steepest.experiment.compare import compare
 from steepest.experiment.folder import RunFolder
 from steepest.experiment.loop import Experiment
-from steepest.experiment.training_worker import (
-    Trained,
-    TrainingWorker,
-    _Telling,
-    _train,
-)
 from steepest.modules.fingerprint import fingerprint
 from steepest.tasks import Classification
 from steepest.training import Checkpoint, FitResult, Recipe, fit
@@ -126,13 +122,13 @@ def coarse():
 def started(monkeypatch):
     """Worker processes in the order in which they were started."""
     all_started = []
-    original = TrainingWorker.__init__
+    original = processes.Child.__init__
 
-    def noted(self):
-        original(self)
+    def noted(self, *arguments, **how):
+        original(self, *arguments, **how)
         all_started.append(self)
 
-    monkeypatch.setattr(TrainingWorker, "__init__", noted)
+    monkeypatch.setattr(processes.Child, "__init__", noted)
     return all_started
 
 
@@ -279,13 +275,13 @@ def test_a_comparison_shares_the_gpu_where_processes_do(
         entered.append(True)
         yield True
 
-    def watch(pool, missing, member_jobs, *rest):
+    def watch(team, runs, member_jobs, *rest):
         seen.append(member_jobs)
 
     monkeypatch.setattr(compare_module, "shared_gpu", shared_gpu)
     monkeypatch.setattr(compare_module, "choose_device", lambda _: torch.device("cuda"))
     monkeypatch.setattr(compare_module, "_check_parts", lambda *_: None)
-    monkeypatch.setattr(compare_module, "_watch", watch)
+    monkeypatch.setattr(compare_module, "_answer_all", watch)
     compare(config(), [strategy], [1, 2], tmp_path / "out", jobs=jobs, member_jobs=asked)
     assert seen == [given]
     assert bool(entered) is shared
@@ -320,23 +316,6 @@ def test_a_cpu_trains_one_unless_asked(asked, count):
     assert SideBySide(asked)._count(4, torch.device("cpu"), 1) == count
 
 
-class Here(TrainingWorker):
-    """A worker in this process."""
-
-    def __init__(self):
-        self.line, self._theirs = multiprocessing.Pipe()
-
-    def give(self, common, own):
-        self._theirs.send_bytes(pickle.dumps(_train(common, own, _Telling(self._theirs))))
-
-    def stop(self, *, at_once):
-        self.line.close()
-        self._theirs.close()
-
-    def wait(self):
-        pass
-
-
 class Loud(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Flatten(), nn.Linear(16, 3))
@@ -348,7 +327,7 @@ class Loud(nn.Sequential):
 
 
 def test_warnings_of_all_processes_are_given_once_and_models_are_ready(monkeypatch):
-    monkeypatch.setattr(committee_training, "TrainingWorker", Here)
+    monkeypatch.setattr(committee_training, "SpawnedWorkers", SameProcess)
     random = torch.Generator().manual_seed(0)
     common = {
         "task": Classification(3),
@@ -401,10 +380,11 @@ def test_errors_of_a_worker_arrive_with_their_trace(monkeypatch, error, kind, te
     def fail(**_):
         raise error
 
-    monkeypatch.setattr(training_worker, "fit", fail)
-    monkeypatch.setattr(training_worker, "take_over_rounding", lambda _: None)
-    asked = pickle.dumps(({}, {"device": torch.device("cpu")}))
-    arrived = pickle.loads(pickle.dumps(_train(asked, pickle.dumps({}), None)))
+    monkeypatch.setattr(committee_training, "fit", fail)
+    monkeypatch.setattr(committee_training, "take_over_rounding", lambda _: None)
+    asked = ({}, {"device": torch.device("cpu")})
+    failure = processes.tried(lambda: committee_training._train(asked, {}))
+    arrived = pickle.loads(pickle.dumps(failure)).error
     with pytest.raises(kind, match=text):
         raise arrived
     assert "Traceback" in arrived.__notes__[0]

@@ -139,7 +139,7 @@ def test_complete_runs_start_no_process_and_stay_as_they_are(compared, monkeypat
     out, _ = compared
     before = files_below(out / "runs")
     monkeypatch.setattr(
-        compare_module, "ProcessPoolExecutor", lambda *_: pytest.fail("started processes")
+        compare_module, "SpawnedWorkers", lambda *_, **__: pytest.fail("started processes")
     )
     runs = go(out)
     assert all(run.complete for run in runs)

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "experiment"))
 from small import config, essence
 
 from steepest.bench import scale
-from steepest.bench.scale import ScaleBench, ScaleResult, core_seconds_of_all
+from steepest.bench.scale import ScaleBench, ScaleResult, core_seconds, seconds_between
 from steepest.cli.main import main
 from steepest.core.journal import read_journal
 from steepest.core.progress import SilentProgress
@@ -172,12 +172,19 @@ def test_the_benchmark_compares_picks_and_counts_the_workers_time(cluster, tmp_p
 
 
 def test_processor_time_is_that_of_processes_below_too():
-    before = core_seconds_of_all()
+    before = core_seconds()
     code = "import time\nwhile time.process_time() < 0.5: pass\nprint(1, flush=True)\ninput()"
     child = subprocess.Popen(
         [sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     child.stdout.readline()
-    assert core_seconds_of_all() - before > 0.4
+    after = core_seconds()
     child.communicate(b"\n")
-    assert core_seconds_of_all() - before > 0.4  # Of those that ended, too.
+    assert child.pid not in before
+    assert after[child.pid] > 0.4
+    assert after[os.getpid()] >= before[os.getpid()]
+    assert child.pid not in core_seconds()
+
+
+def test_processes_that_ended_take_no_time_away():
+    assert seconds_between({1: 5.0, 2: 9.0}, {1: 5.5, 3: 0.25}) == 0.75

@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,7 +171,7 @@ class ScaleBench:
         self, key: tuple[str, str], model: nn.Module, pool: np.memmap, engine: OnRay
     ) -> None:
         name, way = key
-        began, before = time.perf_counter(), core_seconds_of_all()
+        began, before = time.perf_counter(), core_seconds()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SteepestWarning)  # The model is random.
             picks = select(
@@ -183,11 +183,11 @@ class ScaleBench:
                 engine="here" if way == HERE else engine,
                 progress=False,
             )
-        spent, after = time.perf_counter() - began, core_seconds_of_all()
+        spent, after = time.perf_counter() - began, core_seconds()
         if way == HERE:
             self._expected = picks
         old = self._timings[key]
-        cores = () if before is None or after is None else (after - before,)
+        cores = (seconds_between(before, after),) if before else ()
         self._timings[key] = replace(
             old,
             seconds=(*old.seconds, spent),
@@ -236,24 +236,30 @@ def make_rows(path: Path, rows: int, features: int, seed: int) -> np.memmap:
     return mapped
 
 
-def core_seconds_of_all() -> float | None:
-    """Return the processor time of this process and all below it; None where nobody tells."""
-    used, below = {}, dict[int, list[int]]()
-    try:
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                continue  # It has ended meanwhile.
-            fields = text.rpartition(")")[2].split()
-            below.setdefault(int(fields[1]), []).append(int(folder.name))
-            used[int(folder.name)] = sum(map(int, fields[11:15]))
-        ticks = os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, AttributeError):
-        return None
-    found, todo = 0, [os.getpid()]
+def core_seconds() -> dict[int, float]:
+    """Return the processor time so far of this process and each below it, by process id.
+
+    Nothing where the platform has no ``/proc``.
+    """
+    used, below = dict[int, int](), dict[int, list[int]]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue  # It has ended meanwhile.
+        fields = text.rpartition(")")[2].split()
+        below.setdefault(int(fields[1]), []).append(int(folder.name))
+        used[int(folder.name)] = int(fields[11]) + int(fields[12])
+    ticks = os.sysconf("SC_CLK_TCK") if used else 1
+    found, todo = dict[int, float](), [os.getpid()]
     while todo:
         pid = todo.pop()
-        found += used.get(pid, 0)
+        if pid in used:
+            found[pid] = used[pid] / ticks
         todo += below.get(pid, [])
-    return found / ticks if found else None
+    return found
+
+
+def seconds_between(before: Mapping[int, float], after: Mapping[int, float]) -> float:
+    """Return the processor time between two looks, of all processes that are there at the end."""
+    return sum(spent - before.get(pid, 0.0) for pid, spent in after.items())

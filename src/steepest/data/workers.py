@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
@@ -21,8 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steepest.core.own_code import own_code_importable
-from steepest.core.processes import main_can_be_imported, main_hidden
+from steepest.core.processes import Child, interrupts_ignored, main_can_be_imported, name_end
 from steepest.data.shared_arrays import Parcel, pack, share
 from steepest.errors import DataError, SteepestError, first_line
 
@@ -34,9 +31,6 @@ Job = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]
 
 _AHEAD = 2
 """Batches that a worker may have in hand: one to read, one to wait for its turn."""
-
-_PATIENCE_SECONDS = 5.0
-"""Seconds to wait for a process to end before it is killed or abandoned."""
 
 _PRELOADED = ["steepest.data.workers", "PIL.Image"]
 
@@ -65,9 +59,8 @@ def read_ahead(
     largest = max((len(rows) for rows, _ in jobs), default=0)
     team: list[_Worker] = []
     try:
-        with main_hidden(not parcel.needs_main), own_code_importable():
-            for _ in range(workers):
-                team.append(_Worker(parcel, share((_AHEAD, largest, *shape), dtype)))  # noqa: PERF401 - those started must be stopped
+        for _ in range(workers):
+            team.append(_Worker(parcel, share((_AHEAD, largest, *shape), dtype)))  # noqa: PERF401 - those started must be stopped
         yield from _take_turns(team, jobs)
     finally:
         for worker in team:
@@ -95,22 +88,23 @@ class _Worker:
     """One process, seen from this one."""
 
     def __init__(self, parcel: Parcel, slots: Tensor) -> None:
-        context = _context()
         self._slots = slots
         self._needs_main = parcel.needs_main
-        self._line, theirs = context.Pipe()
         try:
-            self._process = context.Process(  # type: ignore[attr-defined]
-                target=_serve, args=(theirs, parcel, slots), daemon=True
+            self._child = Child(
+                _serve,
+                parcel,
+                slots,
+                context=_context(),
+                needs_main=parcel.needs_main,
+                daemon=True,
             )
-            self._process.start()
         except (OSError, EOFError, RuntimeError, ValueError) as error:
-            self._line.close()
             raise DataError(
                 f"a worker process cannot be started ({first_line(error)}): set workers = 0"
             ) from error
-        finally:
-            theirs.close()
+        self._line = self._child.line
+        self.wait = self._child.wait
 
     def ask(self, slot: int, job: Job) -> None:
         try:
@@ -125,7 +119,7 @@ class _Worker:
         Raises:
             DataError: If a sample of it cannot be read, or the process is gone.
         """
-        ready = wait([self._line, self._process.sentinel])
+        ready = wait([self._line, self._child.process.sentinel])
         try:
             failure = self._line.recv() if self._line in ready else self._explain_end()
         except (EOFError, OSError):
@@ -135,28 +129,17 @@ class _Worker:
         return self._slots[slot, :count].clone()
 
     def stop(self) -> None:
-        self._line.close()
-        self._process.terminate()
-
-    def wait(self) -> None:
-        self._process.join(_PATIENCE_SECONDS)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join(_PATIENCE_SECONDS)
-        if not self._process.is_alive():
-            self._process.close()
+        self._child.stop(at_once=True)
 
     def _explain_end(self) -> str:
-        self._process.join(_PATIENCE_SECONDS)
-        code = self._process.exitcode or 0
-        reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+        code = self._child.exit_code()
         remedy = (
             'put what the script does under `if __name__ == "__main__":`'
             if self._needs_main and code > 0
             else "use fewer workers if memory ran out"
         )
         return (
-            f"a worker process ended while it was reading ({reason}): {remedy}, or set "
+            f"a worker process ended while it was reading ({name_end(code)}): {remedy}, or set "
             "workers = 0 to see why"
         )
 
@@ -203,16 +186,3 @@ def _context() -> BaseContext:
         # It takes over what is ignored here: Ctrl-C is this process's to answer, not its own.
         forkserver.ensure_running()
     return context
-
-
-@contextmanager
-def interrupts_ignored() -> Iterator[None]:
-    """Let processes that are started meanwhile ignore Ctrl-C from their first moment."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Only the main thread may change how signals are dealt with.
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -6,29 +6,49 @@ those of a training in this process. It is a way to run an experiment, and no pa
 
 from __future__ import annotations
 
-import pickle
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from multiprocessing.connection import wait
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from steepest.core.devices import usable_cores
-from steepest.core.memory import Measurement, free_bytes, measured
+from steepest.core.memory import Measurement, free_bytes, is_out_of_memory, measured
+from steepest.core.processes import SpawnedWorkers, Work, WorkerEndedError, name_end, tell
 from steepest.core.progress import Progress, Step
-from steepest.core.torch_settings import rounding_settings
+from steepest.core.torch_settings import rounding_settings, take_over_rounding
 from steepest.data.shared_arrays import can_be_sent
-from steepest.errors import InputError, SlowPathWarning
+from steepest.errors import InputError, SlowPathWarning, SteepestError
 from steepest.experiment.record import Cost
-from steepest.experiment.training_worker import Trained, TrainingWorker
+from steepest.training import fit
+from steepest.training.fit import FitResult
 from steepest.training.gpu_sharing import shared_gpu
 
 _CONTEXT_BYTES = 1 << 30
 _SPARE = 1.5
 """GPU memory of a process beside its tensors: a constant, and a share of them."""
+
+_AGAIN = "run the same command again to go on, with fewer at a time (--member-jobs)"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Result of a training in a worker.
+
+    Attributes:
+        state: The trained weights, by name.
+        result: How it went.
+        spent: The measurements of the process.
+        warned: Its warnings, as ``warnings.warn_explicit`` takes them.
+    """
+
+    state: Mapping[str, Any]
+    result: FitResult
+    spent: Measurement
+    warned: tuple[tuple[str, type[Warning], str, int], ...]
 
 
 class SideBySide:
@@ -46,7 +66,8 @@ class SideBySide:
         if at_once is not None and at_once < 1:
             raise InputError(f"member_jobs must be at least 1, not {at_once}")
         self._at_once = at_once
-        self._workers: list[TrainingWorker] = []
+        self._team: SpawnedWorkers | None = None
+        self._size = 0
         self._service = ExitStack()
         self._gpu_is_shared: bool | None = None
 
@@ -54,12 +75,9 @@ class SideBySide:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        # What is under way can be resumed: no one has to wait for it.
-        for worker in self._workers:
-            worker.stop(at_once=kind is not None)
-        for worker in self._workers:
-            worker.wait()
-        self._workers.clear()
+        if self._team is not None:  # What is under way can be resumed: no one has to wait for it.
+            self._team.__exit__(kind)
+        self._team = None
         self._service.close()
         self._gpu_is_shared = None
 
@@ -91,12 +109,12 @@ class SideBySide:
         with measured(device) as spent:
             if device.type == "cuda":
                 torch.cuda.empty_cache()  # Those who train now need it more.
-            while len(self._workers) < count:
-                self._workers.append(TrainingWorker())
-            for_all = pickle.dumps((rounding_settings(), {**common, "device": _exactly(device)}))
+            if self._team is None:
+                self._team, self._size = SpawnedWorkers(count), count
+            for_all = (rounding_settings(), {**common, "device": _exactly(device)})
             epochs = len(trainings) * common["recipe"].epochs
             with progress.task("train the committee", epochs) as step:
-                done = self._take_turns(for_all, [pickle.dumps(t) for t in trainings], step)
+                done = _train_all(self._team, for_all, trainings, step)
             shown: dict[str | tuple[str, type[Warning], int], int] = {}
             for training, trained in zip(trainings, done, strict=True):
                 _take_over(training["model"], trained, device)
@@ -106,8 +124,8 @@ class SideBySide:
 
     def _count(self, trainings: int, device: torch.device, peak_bytes: int) -> int:
         """Return how many are to be trained at a time."""
-        if self._workers:
-            return len(self._workers)
+        if self._team is not None:
+            return self._size
         at_once = self._at_once
         if at_once != 1 and device.type == "cuda":
             if self._gpu_is_shared is None:
@@ -118,25 +136,66 @@ class SideBySide:
                 at_once = min(int(room), usable_cores())
         return min(at_once or 1, trainings)
 
-    def _take_turns(self, common: bytes, trainings: Sequence[bytes], step: Step) -> list[Trained]:
-        done: dict[int, Trained] = {}
-        waiting = list(enumerate(trainings))
-        idle, busy = list(self._workers), dict[Any, tuple[TrainingWorker, int]]()
-        while waiting or busy:
-            while waiting and idle:
-                worker, (place, training) = idle.pop(0), waiting.pop(0)
-                worker.give(common, training)
-                busy[worker.line] = (worker, place)
-            for line in wait(list(busy)):
-                worker, place = busy[line]
-                message = worker.take()
-                if isinstance(message, Trained):
-                    done[place] = message
-                    idle.append(worker)
-                    del busy[line]
-                note = f"{len(done)} of {len(trainings)} trained"
-                step.advance(0 if isinstance(message, Trained) else message, note=note)
-        return [done[place] for place in sorted(done)]
+
+def _train_all(
+    team: SpawnedWorkers, common: object, trainings: Sequence[Mapping[str, Any]], step: Step
+) -> list[Trained]:
+    done: dict[int, Trained] = {}
+
+    def show(epochs: int) -> None:
+        step.advance(epochs, note=f"{len(done)} of {len(trainings)} trained")
+
+    try:
+        for place, trained in team.answers(_trainer, common, trainings, told=show):
+            done[place] = trained
+            show(0)
+    except WorkerEndedError as error:
+        reason = name_end(error.code) + ("; out of memory?" if error.code < 0 else "")
+        raise SteepestError(
+            f"a worker process that trained for the committee was killed ({reason}): {_AGAIN}"
+        ) from error
+    return [done[place] for place in sorted(done)]
+
+
+class _Telling:
+    """Progress that is sent to the process that started this one."""
+
+    @contextmanager
+    def task(self, description: str, total: int) -> Iterator[Self]:  # noqa: ARG002 - as asked for
+        yield self
+
+    def advance(self, amount: int = 1, note: str = "") -> None:  # noqa: ARG002 - as asked for
+        tell(amount)
+
+
+def _trainer() -> Work:
+    return _train
+
+
+def _train(common: tuple[Mapping[str, Any], Mapping[str, Any]], own: Mapping[str, Any]) -> Trained:
+    """Train one model, in a worker process."""
+    settings, shared = common
+    arguments: dict[str, Any] = {**shared, **own}
+    take_over_rounding(settings)
+    try:
+        with (
+            warnings.catch_warnings(record=True) as warned,
+            measured(arguments["device"]) as spent,
+        ):
+            result = fit(**arguments, progress=_Telling())
+        state = {
+            name: value.detach().cpu() if isinstance(value, Tensor) else value
+            for name, value in arguments["model"].state_dict().items()
+        }
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise SteepestError(
+                f"the memory is too small for trainings side by side: {_AGAIN}"
+            ) from error
+        raise
+    torch.cuda.empty_cache()  # Others may need it before the next training.
+    shown = tuple((str(w.message), w.category, w.filename, w.lineno) for w in warned)
+    return Trained(state, result, spent, shown)
 
 
 def _can_be_sent(common: Mapping[str, Any], trainings: Sequence[Mapping[str, Any]]) -> bool:

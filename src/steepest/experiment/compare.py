@@ -6,22 +6,23 @@ alone, one that is not goes on where it stopped.
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures import wait as wait_for_all
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from ctypes import c_byte
 from pathlib import Path
 from typing import Any
 
 from steepest.core.devices import choose_device, usable_cores
 from steepest.core.lock import InUseError
-from steepest.core.processes import end_with_parent, main_can_be_imported, main_hidden
+from steepest.core.processes import (
+    SpawnedWorkers,
+    Work,
+    WorkerEndedError,
+    Workers,
+    main_can_be_imported,
+)
 from steepest.core.progress import Progress, SilentProgress
 from steepest.core.ray_workers import RayWorkers
 from steepest.core.tables import from_table
@@ -168,50 +169,20 @@ def _run_all(
     deadline: float | None,
     shown: _Showing,
 ) -> None:
-    context = multiprocessing.get_context("spawn")
     on_gpu = any(choose_device(run.config.device).type == "cuda" for run in missing)
     # A run may have worker processes, too; the service must not end or stay behind with one run.
     several = workers > 1 or (member_jobs != 1 and any(map(_has_members, missing)))
-    with shared_gpu() if on_gpu and several else nullcontext():
-        begun = context.RawValue(c_byte)  # A lock could be held by who is killed.
-        pool = ProcessPoolExecutor(workers, context, _begin, (begun,))
-        try:
-            _watch(pool, missing, member_jobs, deadline, shown)
-        except BaseException as error:
-            # Runs under way are resumable: no one has to wait for them.
-            for worker in list((pool._processes or {}).values()):  # noqa: SLF001 - no child but its own
-                worker.terminate()
-            if isinstance(error, BrokenProcessPool):
-                raise SteepestError(_explain_end(begun=bool(begun.value))) from error
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _watch(
-    pool: ProcessPoolExecutor,
-    missing: list[Run],
-    member_jobs: int | None,
-    deadline: float | None,
-    shown: _Showing,
-) -> None:
-    """Give all runs to the workers and show how far they are."""
-    # Workers run the main file again where they can: it may define or import a strategy.
-    with main_hidden(not main_can_be_imported()):
-        futures = [
-            pool.submit(_work, run.config.to_table(), run.folder, run.shared, member_jobs, deadline)
-            for run in missing
-        ]
-    with shown as show:
-        over = False
-        while not over:
-            # Looked at first, so that the last cycles are shown too.
-            over = all(f.done() for f in futures)
-            show()
-            _raise_broken(futures)
-            if not over:
-                wait_for_all(futures, timeout=_POLL_SECONDS)
-    _raise_problems(future.result() for future in futures)
+    try:
+        with (
+            shared_gpu() if on_gpu and several else nullcontext(),
+            # They run the main file where they can: it may define or import a strategy.
+            # Runs under way are resumable: after an error no one has to wait for them.
+            SpawnedWorkers(workers, needs_main=main_can_be_imported()) as team,
+        ):
+            runs = [(run, run.folder, run.shared) for run in missing]
+            _answer_all(team, runs, member_jobs, deadline, shown)
+    except WorkerEndedError as error:
+        raise SteepestError(_explain_end(begun=error.begun)) from error
 
 
 def _run_on_ray(
@@ -223,26 +194,34 @@ def _run_on_ray(
     shown: _Showing,
 ) -> None:
     """Give each run to an actor; one whose machine is lost goes on from its folder elsewhere."""
-    with (
-        RayWorkers(
-            address=engine.address,
-            count=jobs if engine.workers is None else engine.workers,
-            threads=max(run.config.threads for run in missing),
-            gpu=any(choose_device(run.config.device).type == "cuda" for run in missing),
-            ahead=1,
-        ) as workers,
-        shown as show,
-    ):
-        runs = [
-            (run.config.to_table(), run.folder.absolute(), run.shared.absolute()) for run in missing
-        ]
-        common = (1 if member_jobs is None else member_jobs, deadline)
-        problems = dict(workers.answers(_runner, common, runs, meanwhile=show))
+    with RayWorkers(
+        address=engine.address,
+        count=jobs if engine.workers is None else engine.workers,
+        threads=max(run.config.threads for run in missing),
+        gpu=any(choose_device(run.config.device).type == "cuda" for run in missing),
+        ahead=1,
+    ) as team:
+        runs = [(run, run.folder.absolute(), run.shared.absolute()) for run in missing]
+        _answer_all(team, runs, 1 if member_jobs is None else member_jobs, deadline, shown)
+
+
+def _answer_all(
+    team: Workers,
+    runs: Sequence[tuple[Run, Path, Path]],
+    member_jobs: int | None,
+    deadline: float | None,
+    shown: _Showing,
+) -> None:
+    """Give all runs, with their folders, to the workers and show how far they are."""
+    items = [(run.config.to_table(), folder, shared) for run, folder, shared in runs]
+    with shown as show:
+        problems = dict(team.answers(_runner, (member_jobs, deadline), items, meanwhile=show))
         show()
     _raise_problems(problems[number] for number in sorted(problems))
 
 
-def _runner() -> Callable[[tuple[int, float | None], tuple[dict[str, Any], Path, Path]], str]:
+def _runner() -> Work:
+    warnings.formatwarning = _format_warning
     return lambda common, run: _work(*run, *common)
 
 
@@ -304,13 +283,6 @@ def _explain_end(*, begun: bool) -> str:
         "a worker process ended at its start, before it ran anything: in a script of your own, "
         'put what it does under `if __name__ == "__main__":`; otherwise see what it wrote above'
     )
-
-
-def _begin(begun: c_byte) -> None:
-    """Tell that this worker lives, and let it end when the process that started it is gone."""
-    end_with_parent()
-    warnings.formatwarning = _format_warning
-    begun.value = 1
 
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
@@ -386,13 +358,6 @@ def _run_alone(run: Experiment, deadline: float | None) -> None:
             time.sleep(_POLL_SECONDS)
         else:
             return
-
-
-def _raise_broken(futures: Sequence[Future[str]]) -> None:
-    """Raise the error that ended a worker process, if any."""
-    for future in futures:
-        if future.done() and not future.cancelled():
-            future.result()
 
 
 def _has_members(run: Run) -> bool:
