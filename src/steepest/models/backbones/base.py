@@ -1,4 +1,4 @@
-"""A net that turns samples into features, and what has to be done to a sample before it."""
+"""A net that turns samples into features, the preparation of a sample, and weights of one's own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -14,12 +15,16 @@ from torch import Tensor, nn
 
 from steepest.errors import InputError, ModelError, NonFiniteError
 from steepest.modules.fingerprint import fingerprint
+from steepest.modules.weights import WEIGHT_SUFFIXES, read_state, rename_for, unwrap_names
 
 Kind = Literal["images", "text"]
 """Kinds of input that a backbone takes."""
 
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
 _IDENTITY_DIGITS = 16
+_COUNTER = "num_batches_tracked"
+_SEPARATOR = "@"
+"""Stands between a net's name and a file of its weights."""
 
 
 def _stacked(samples: Sequence[Tensor]) -> Tensor:
@@ -105,3 +110,34 @@ def missing_library(name: str, library: str, command: str) -> InputError:
         command: Installs it.
     """
     return InputError(f"backbone {name!r} needs {library}, which is not installed: run {command}")
+
+
+def split_file(name: str) -> tuple[str, Path | None]:
+    """Return the name of a net and the file of its weights, if one is given.
+
+    ``timm:resnet18@mine.safetensors`` has both, and ``mine.safetensors`` a file alone.
+    """
+    if not name.lower().endswith(WEIGHT_SUFFIXES):
+        return name, None
+    net, _, file = name.rpartition(_SEPARATOR)
+    return net, Path(file).expanduser()
+
+
+def load_own_weights(model: nn.Module, path: Path, name: str) -> None:
+    """Load a file into a net without its head; what the file says of a head is passed over.
+
+    Raises:
+        InputError: If the file cannot be read, or is of another net.
+    """
+    found = rename_for(model, unwrap_names(read_state(path)))
+    wanted = model.state_dict()
+    missing = [key for key in wanted if key not in found and not key.endswith(_COUNTER)]
+    odd = [key for key in wanted if key in found and found[key].shape != wanted[key].shape]
+    if missing or odd:
+        first = (missing or odd)[0]
+        what = "has no" if missing else "has another shape of"
+        raise InputError(
+            f"{path} is not of the net {name!r}: it {what} {first}; name its net, as in "
+            f"timm:resnet50{_SEPARATOR}{path.name}"
+        )
+    model.load_state_dict({key: found[key] for key in wanted if key in found}, strict=False)

@@ -1,15 +1,21 @@
-"""Finding a backbone by the name that users type."""
+"""Finding a backbone by the name that users type, or in their own code."""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
+from torch import nn
+
+from steepest.core.own_code import current_directory_importable, import_own
 from steepest.core.wording import nearest_names
-from steepest.errors import InputError, UnknownNameError
-from steepest.models.backbones.base import Backbone, Kind
+from steepest.errors import InputError, UnknownNameError, in_one_line
+from steepest.models.backbones.base import Backbone, Kind, load_own_weights, split_file
 from steepest.models.backbones.embedded import NAME as EMBEDDED
 from steepest.models.backbones.embedded import load_embedded
 from steepest.models.backbones.hugging_face import (
@@ -19,8 +25,6 @@ from steepest.models.backbones.hugging_face import (
     load_sentence_transformer,
 )
 from steepest.models.backbones.libraries import load_open_clip, load_timm, load_torchvision
-from steepest.models.backbones.own import load_own
-from steepest.models.backbones.weight_file import load_own_weights, split_file
 
 DEFAULT = EMBEDDED
 """Default backbone for images."""
@@ -35,7 +39,8 @@ _VISION: Mapping[str, Callable[[str, str, Path | None], Backbone]] = MappingProx
     {"timm": load_timm, "torchvision": load_torchvision, "open-clip": load_open_clip}
 )
 _LIBRARIES = (*_VISION, "hf", "sentence-transformers")
-_FORMS = (*_PLAIN, *(f"{name}:NAME" for name in _LIBRARIES), "package.module:function")
+_OWN_FORM = "package.module:function"
+_FORMS = (*_PLAIN, *(f"{name}:NAME" for name in _LIBRARIES), _OWN_FORM)
 
 
 def find_backbone(name: str = DEFAULT, kind: Kind | None = None) -> Backbone:
@@ -87,7 +92,7 @@ def _find(name: str, kind: Kind | None) -> Backbone:
     if colon:
         if nearest_names(library, _LIBRARIES) and not _is_importable(library):
             raise UnknownNameError("library of backbones", library, _LIBRARIES)
-        return load_own(name)
+        return _load_own(name)
     raise UnknownNameError("backbone", name, _FORMS)
 
 
@@ -101,10 +106,62 @@ def _with_weights(made: Backbone, file: Path, name: str) -> Backbone:
 
 
 def _is_importable(module: str) -> bool:
-    from steepest.core.own_code import current_directory_importable
-
     with current_directory_importable():
         try:
             return find_spec(module.partition(".")[0]) is not None
         except (ImportError, ValueError):
             return False
+
+
+def _load_own(name: str) -> Backbone:
+    """Return what a function of the user's own makes: a net, and how samples are prepared for it.
+
+    The function takes no arguments and returns ``(model, prepare)``: ``prepare`` turns an RGB
+    image of Pillow into a tensor, and the model turns a batch of those into features [N, D].
+
+    Args:
+        name: ``package.module:function``.
+
+    Raises:
+        InputError: If it cannot be imported or called, or returns something else.
+    """
+    made = import_own("backbone", name, _OWN_FORM)
+    if isinstance(made, Backbone):
+        return made
+    if not callable(made) or isinstance(made, nn.Module):
+        raise InputError(f"backbone {name!r}: {_explain(name, made)}")
+    try:
+        with current_directory_importable():
+            found = made()
+    except Exception as error:
+        raise InputError(f"backbone {name!r} cannot be made: {in_one_line(error)}") from error
+    if isinstance(found, Backbone):
+        return found
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], nn.Module):
+        raise InputError(f"backbone {name!r}: {_explain(name, found)}")
+    model, prepare = found
+    if not callable(prepare):
+        raise InputError(f"backbone {name!r}: {_explain(name, found)}")
+    described = f"{name} {prepare!r} {_digest_source(name)}"
+    return Backbone(name, model.eval(), prepare, described)
+
+
+def _explain(name: str, found: object) -> str:
+    module, _, attribute = name.partition(":")
+    if found is None:
+        return f"{module} has no function {attribute!r}, or it returns nothing"
+    return (
+        f"{attribute} gives a {type(found).__name__}: make it a function that returns "
+        "(model, prepare), where prepare turns an image of Pillow into the tensor that the model "
+        "was trained on"
+    )
+
+
+def _digest_source(name: str) -> str:
+    """Return a digest of the file that the function is in: its code decides the features."""
+    module = sys.modules.get(name.partition(":")[0])
+    try:
+        file = None if module is None else inspect.getsourcefile(module)
+        return hashlib.blake2b(Path(file or "").read_bytes(), digest_size=8).hexdigest()
+    except (OSError, TypeError):
+        return ""

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from steepest.core.wording import nearest_names
 from steepest.errors import InputError, SteepestError, UnknownNameError, in_one_line
-from steepest.models.backbones.base import Backbone, missing_library
+from steepest.models.backbones.base import Backbone, load_own_weights, missing_library
 from steepest.models.backbones.photo import LibraryPhoto
-from steepest.models.backbones.weight_file import load_own_weights
 from steepest.modules.head import find_penultimate
 
 _NAMED = 8
