@@ -22,7 +22,7 @@ from steepest.data.texts import TextRows, decode_texts
 from steepest.errors import DataError, InputError, SlowPathWarning
 from steepest.experiment.config import DataPart
 from steepest.features import image_features
-from steepest.features.texts import text_features
+from steepest.features.samples import text_features
 from steepest.models.backbones import Backbone, find_backbone
 
 FEATURES_VARIABLE = "STEEPEST_FEATURES"

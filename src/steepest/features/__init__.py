@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from steepest.features.folder import folder_features
-from steepest.features.images import image_features
 from steepest.features.pool import pool_features
+from steepest.features.samples import image_features, text_features
 from steepest.features.store import FeatureStore
 from steepest.features.table import FeatureTable
-from steepest.features.texts import text_features
 
 __all__ = [
     "FeatureStore",

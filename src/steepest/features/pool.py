@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from steepest.core.seeds import SampleId
 from steepest.data.texts import TextRows, holds_texts, read_texts
 from steepest.errors import InputError
 from steepest.features.folder import folder_features
-from steepest.features.images import image_features
+from steepest.features.samples import image_features, text_features
 from steepest.features.store import usual_place
 from steepest.features.table import FeatureTable
-from steepest.features.texts import text_features
 from steepest.models.backbones import DEFAULT, DEFAULT_TEXT, Backbone, find_backbone
 
 
@@ -77,13 +75,7 @@ def pool_features(
         )
     if rows.dtype == torch.uint8 and rows.ndim == 4:
         images = rows if rows.shape[1] in (1, 3) else rows.movedim(-1, 1)
-        if store is not None:
-            return image_features(images, _found(backbone), store=store, ids=ids, **options)
-        with tempfile.TemporaryDirectory(prefix="steepest-") as kept:
-            made = image_features(images, _found(backbone), store=kept, ids=ids, **options)
-            return FeatureTable(
-                made.ids, made.rows.clone(), made.backbone, made.identity, (), made.computed
-            )
+        return image_features(images, _found(backbone), store=store, ids=ids, **options)
     if rows.is_floating_point() and rows.ndim == 2:
         _refuse(backbone is not None, "a backbone", "a pool of features, which are computed")
         names = tuple(range(len(rows)) if ids is None else ids)
