@@ -250,7 +250,7 @@ def test_what_is_less_than_the_whole_is_told(strategy, told, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"), [({"pools": (3,)}, "at least k"), ({"features": 100}, "a square")]
+    ("wrong", "words"), [({"pools": (3,)}, "at least k"), ({"features": 100}, "height")]
 )
 def test_settings_that_cannot_be_used_are_refused(wrong, words):
     with pytest.raises(InputError, match=words):

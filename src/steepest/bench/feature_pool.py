@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isqrt
+
 import torch
 from torch import Tensor, nn
 
@@ -38,6 +40,16 @@ class FeatureHead(nn.Module):
         return logits
 
 
+def image_sides(features: int) -> tuple[int, int]:
+    """Return the height and width of the images that hold so many features, as square as can be.
+
+    A height below 2 says that there are none.
+    """
+    pixels = features // CHANNELS if features % CHANNELS == 0 else 0
+    height = next((h for h in range(isqrt(pixels), 0, -1) if pixels % h == 0), 0)
+    return height, pixels // max(1, height)
+
+
 def make_head(features: int, classes: int, seed: int) -> FeatureHead:
     """Make a head with weights by a seed."""
     head = FeatureHead(features, classes)
@@ -53,13 +65,12 @@ def make_pool(samples: int, features: int, seed: int) -> Tensor:
 
     Args:
         samples: N.
-        features: D; a multiple of 8 squares.
+        features: D; 8 · height · width of an image.
         seed: Decides all numbers, tile by tile: a smaller pool is the beginning of a larger one.
 
     Returns:
-        Samples [N, 8, H, H].
+        Samples [N, 8, H, W].
     """
-    side = int((features // CHANNELS) ** 0.5)
     random = generator(seed, "bench centres")
     centres = torch.randn(_CLUSTERS, features, generator=random)
     shares = torch.rand(_CLUSTERS, generator=random) ** 2 + 0.05
@@ -70,4 +81,4 @@ def make_pool(samples: int, features: int, seed: int) -> Tensor:
         which = torch.multinomial(shares, _TILE, replacement=True, generator=random)
         noise = torch.randn(_TILE, features, generator=random)
         here.copy_((centres[which] + 0.7 * noise)[: len(here)])
-    return pool.relu_().reshape(samples, CHANNELS, side, side)
+    return pool.relu_().reshape(samples, CHANNELS, *image_sides(features))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 
-from steepest.bench.feature_pool import CHANNELS
+from steepest.bench.feature_pool import image_sides
 from steepest.bench.growth import fit_exponent
 from steepest.bench.machine import describe_machine
 from steepest.bench.other_implementations import (
@@ -68,7 +68,7 @@ class Settings:
         pools: Numbers of unlabelled samples.
         device: Where.
         threads: CPU threads.
-        features: Dimensions of a sample: 8 · a square.
+        features: Dimensions of a sample: 8 · height · width.
         classes: Classes of the head.
         labelled: Labelled samples.
         k: How many are chosen.
@@ -104,10 +104,10 @@ class Settings:
                 raise InputError(f"{name}: at least 1 is needed")
         if not self.pools or min(self.pools) < self.k:
             raise InputError(f"--pool-sizes: every pool must hold at least k = {self.k} samples")
-        side = int((self.features // CHANNELS) ** 0.5)
-        if self.features != CHANNELS * side * side or side < 2:
+        if image_sides(self.features)[0] < 2:
             raise InputError(
-                f"--feature-size: 8 · a square is needed, such as 512; not {self.features}"
+                "--feature-size: 8 · height · width of an image is needed, such as 256 or 512; not "
+                f"{self.features}"
             )
 
 
