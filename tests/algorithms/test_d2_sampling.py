@@ -100,24 +100,24 @@ def test_factorised_equals_direct():
     direct = d2_sample(outer, 150, draws(4))
     factorised = d2_sample_products(left, right, 150, draws(4))
     assert factorised.positions.tolist() == direct.positions.tolist()
-    np.testing.assert_allclose(factorised.distances, direct.distances, rtol=1e-9)
+    np.testing.assert_allclose(factorised.scores, direct.scores, rtol=1e-9)
 
 
 def test_scale_changes_distances_but_no_pick():
     points = normal(200, 4)
     one, other = d2_sample(points, 80, draws(1)), d2_sample(points * 8, 80, draws(1))
     assert other.positions.tolist() == one.positions.tolist()
-    np.testing.assert_allclose(other.distances, 8 * one.distances, rtol=1e-12)
+    np.testing.assert_allclose(other.scores, 8 * one.scores, rtol=1e-12)
 
 
 def test_distances_are_those_at_the_time_of_the_draw():
     points = normal(120, 3)
     found = d2_sample(points, 60, draws(2))
-    assert found.distances[0] == pytest.approx(float(points.norm(dim=1).max()))
+    assert found.scores[0] == pytest.approx(float(points.norm(dim=1).max()))
     for n in range(1, 60):
         before = points[found.positions[:n]]
         distance = torch.cdist(points[found.positions[n]][None], before).min()
-        assert found.distances[n] == pytest.approx(float(distance), rel=1e-9)
+        assert found.scores[n] == pytest.approx(float(distance), rel=1e-9)
 
 
 def test_the_same_generator_gives_the_same_picks():
@@ -140,8 +140,8 @@ class TestNoMass:
         for seed in range(800):
             found = d2_sample(points, 6, draws(seed))
             assert sorted(found.positions.tolist()) == list(range(6))
-            assert (found.distances[:2] > 0).all()
-            assert not found.distances[2:].any()
+            assert (found.scores[:2] > 0).all()
+            assert not found.scores[2:].any()
             third[int(found.positions[2]) == 1] += 1
         # One point on the first and three on the second are left.
         assert stats.binomtest(third[True], 800, 0.25).pvalue > 1e-3
@@ -157,7 +157,7 @@ class TestNoMass:
         points = normal(30, 16).float().repeat(2, 1) + 50
         found = d2_sample(points, 60, draws(0))
         assert {int(p) % 30 for p in found.positions[:30]} == set(range(30))
-        assert not found.distances[30:].any()
+        assert not found.scores[30:].any()
 
 
 def test_all_points_can_be_drawn():

@@ -71,7 +71,7 @@ class TestGreedy:
         found = k_centre(points, 120, centres=centres)
         picks, radii = plain_greedy(points, 120, centres)
         assert found.positions.tolist() == picks
-        np.testing.assert_allclose(found.distances, radii, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(found.scores, radii, rtol=1e-10, atol=1e-14)
 
     @pytest.mark.parametrize("seed", range(6))
     def test_ties_and_duplicates_keep_the_sequence(self, seed):
@@ -81,18 +81,18 @@ class TestGreedy:
         found = k_centre(points, 200, centres=centres)
         picks, radii = plain_greedy(points, 200, centres)
         assert found.positions.tolist() == picks
-        np.testing.assert_allclose(found.distances, radii, rtol=1e-15)
+        np.testing.assert_allclose(found.scores, radii, rtol=1e-15)
 
     def test_equal_points_are_taken_from_the_lowest_position_on(self):
         found = k_centre(torch.ones(50, 3), 50, centres=torch.ones(1, 3))
         assert found.positions.tolist() == list(range(50))
-        assert not found.distances.any()
+        assert not found.scores.any()
 
     def test_more_ties_at_the_top_than_a_block_holds(self):
         points = torch.eye(60, dtype=torch.float64)
         found = k_centre(points, 60, centres=torch.zeros(1, 60, dtype=torch.float64))
         assert found.positions.tolist() == list(range(60))
-        np.testing.assert_array_equal(found.distances, 1.0)
+        np.testing.assert_array_equal(found.scores, 1.0)
 
     def test_points_that_are_not_kept_in_float64_give_the_same(self, monkeypatch):
         points = normal(90, 4).float() + 100
@@ -107,15 +107,15 @@ class TestGreedy:
         picks, radii = plain_greedy(points, 100, centres)
         found = k_centre(points, 100, centres=centres)
         assert found.positions.tolist() == picks
-        np.testing.assert_allclose(found.distances, radii, rtol=1e-9)
+        np.testing.assert_allclose(found.scores, radii, rtol=1e-9)
 
     def test_radii_never_rise_and_no_point_is_taken_twice(self):
         points = normal(80, 3).repeat(2, 1)
         found = k_centre(points, 160)
         assert sorted(found.positions.tolist()) == list(range(160))
-        assert (np.diff(found.distances) <= 0).all()
-        assert (found.distances[:80] > 0).all()
-        assert not found.distances[80:].any()
+        assert (np.diff(found.scores) <= 0).all()
+        assert (found.scores[:80] > 0).all()
+        assert not found.scores[80:].any()
 
     def test_a_duplicate_of_a_centre_is_never_taken_before_any_other(self):
         points = normal(40, 6).float()
@@ -200,7 +200,7 @@ class TestExact:
         points = normal(40, 3)
         exact = k_centre_exact(points, 12, centres=normal(3, 3, seed=1))
         assert len(set(exact.picks.positions.tolist())) == 12
-        assert (np.diff(exact.picks.distances) <= 0).all()
+        assert (np.diff(exact.picks.scores) <= 0).all()
 
     def test_all_points_leave_no_distance(self):
         points = normal(7, 2)

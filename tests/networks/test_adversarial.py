@@ -11,12 +11,12 @@ from steepest.errors import NonFiniteError
 from steepest.modules.fingerprint import fingerprint
 from steepest.strategies.networks import adversarial
 from steepest.strategies.networks.adversarial import Networks, Plan, Sides, train_adversarially
+from steepest.strategies.networks.adversarial_losses import AdversarialLosses
+from steepest.strategies.networks.cuda_graph import RecordedWork
 from steepest.strategies.networks.discriminator import Discriminator, make_perceptron
-from steepest.strategies.networks.game import Game
 from steepest.strategies.networks.image_vae import ImageVae
-from steepest.strategies.networks.replay import Replay
 
-VAAL = Game(labelled_state=1.0, wanted_state=1.0)
+VAAL = AdversarialLosses(labelled_state=1.0, wanted_state=1.0)
 QUICK = Plan(iterations=3, batch_size=4)
 
 
@@ -67,7 +67,7 @@ def test_the_seed_decides_the_weights_and_the_global_state_stays():
 def test_all_networks_learn_and_end_in_eval_mode():
     nets = networks(classes=3)
     before = {name: value.clone() for name, value in nets.named_parameters()}
-    game = Game(0.0, 0.0, classification=5.0)
+    game = AdversarialLosses(0.0, 0.0, classification=5.0)
     train(nets, sides(targets=torch.arange(8) % 3), game)
     assert not any(module.training for module in nets.modules())
     assert not [n for n, value in nets.named_parameters() if torch.equal(value, before[n])]
@@ -85,7 +85,7 @@ def test_every_step_of_the_autoencoder_sees_fresh_images():
 
 
 def test_classes_go_with_their_images_unless_the_published_fault_is_wanted():
-    game = Game(0.0, 0.0, classification=5.0)
+    game = AdversarialLosses(0.0, 0.0, classification=5.0)
     targets = torch.arange(8) % 3
     sound = train(networks(classes=3), sides(targets=targets), game)
     stale = train(networks(classes=3), sides(targets=targets, stale_targets=True), game)
@@ -97,7 +97,7 @@ def test_classes_go_with_their_images_unless_the_published_fault_is_wanted():
 
 
 def test_shares_of_a_single_class_teach_what_the_class_does():
-    game = Game(0.0, 0.0, classification=5.0)
+    game = AdversarialLosses(0.0, 0.0, classification=5.0)
     targets = torch.arange(8) % 3
     by_class, by_share, by_mixture = networks(classes=3), networks(classes=3), networks(classes=3)
     train(by_class, sides(targets=targets), game)
@@ -156,7 +156,7 @@ def test_it_can_be_trained_where_gradients_are_switched_off():
 
 def test_work_is_run_plainly_without_a_gpu():
     runs = []
-    replay = Replay(lambda: runs.append(1), torch.device("cpu"))
+    replay = RecordedWork(lambda: runs.append(1), torch.device("cpu"))
     for _ in range(6):
         replay()
     assert len(runs) == 6

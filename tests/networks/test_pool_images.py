@@ -12,6 +12,7 @@ from steepest.core.seeds import generator
 from steepest.errors import InputError, NonFiniteError
 from steepest.selecting.samples import as_samples
 from steepest.strategies.networks import pool_images
+from steepest.strategies.networks.adversarial import ShuffledRows
 from steepest.strategies.networks.pool_images import (
     PoolImages,
     fit_scaling,
@@ -20,7 +21,6 @@ from steepest.strategies.networks.pool_images import (
     resized,
     small_size,
 )
-from steepest.strategies.networks.row_draws import RowDraws
 from steepest.strategies.view import Lens, PoolView
 
 CPU = torch.device("cpu")
@@ -119,21 +119,21 @@ def test_values_of_samples_follow_their_images(data):
 
 
 def test_an_epoch_draws_no_row_twice_and_all_batches_are_of_one_size():
-    draws = RowDraws(10, 4, seed=1, name="rows", device=CPU)
+    draws = ShuffledRows(10, 4, seed=1, name="rows", device=CPU)
     epochs = [torch.cat([draws.batch(2 * e), draws.batch(2 * e + 1)]) for e in range(3)]
     assert all(len(set(epoch.tolist())) == 8 for epoch in epochs)
     assert epochs[0].tolist() != epochs[1].tolist()
 
 
 def test_a_batch_depends_on_the_seed_the_name_and_its_number_alone():
-    draws = RowDraws(10, 4, seed=1, name="rows", device=CPU)
+    draws = ShuffledRows(10, 4, seed=1, name="rows", device=CPU)
     late = draws.batch(5)
-    assert torch.equal(late, RowDraws(10, 4, 1, "rows", CPU).batch(5))
+    assert torch.equal(late, ShuffledRows(10, 4, 1, "rows", CPU).batch(5))
     draws.batch(0)
     assert torch.equal(late, draws.batch(5))
-    assert late.tolist() != RowDraws(10, 4, 2, "rows", CPU).batch(5).tolist()
-    assert late.tolist() != RowDraws(10, 4, 1, "others", CPU).batch(5).tolist()
+    assert late.tolist() != ShuffledRows(10, 4, 2, "rows", CPU).batch(5).tolist()
+    assert late.tolist() != ShuffledRows(10, 4, 1, "others", CPU).batch(5).tolist()
 
 
 def test_few_rows_make_smaller_batches():
-    assert sorted(RowDraws(3, 128, 0, "few", CPU).batch(7).tolist()) == [0, 1, 2]
+    assert sorted(ShuffledRows(3, 128, 0, "few", CPU).batch(7).tolist()) == [0, 1, 2]

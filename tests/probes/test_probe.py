@@ -8,8 +8,7 @@ from torch.nn import functional as F
 import steepest
 from steepest.errors import InputError, NonFiniteError
 from steepest.training.probes import fit_probe
-from steepest.training.probes.coordinates import Coordinates
-from steepest.training.probes.folds import deal_folds, draw_part
+from steepest.training.probes.fit import Coordinates, deal_folds, draw_part
 from steepest.training.probes.logistic import best_temperature, log_loss, solve
 
 

@@ -54,7 +54,7 @@ def test_k_centre_takes_the_farthest_norm_times_direction(model, criterion, scor
     expected = k_centre(places, 9, centres=torch.zeros_like(places[:1]))
     picks = choose(model, pool, 9, options={"criterion": criterion, "method": "k-centre"})
     assert list(picks.ids) == expected.positions.tolist()
-    np.testing.assert_allclose(picks.scores, expected.distances, rtol=1e-9)
+    np.testing.assert_allclose(picks.scores, expected.scores, rtol=1e-9)
 
 
 @pytest.mark.parametrize("power", [0.5, 2.0])

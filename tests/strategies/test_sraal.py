@@ -16,7 +16,7 @@ from steepest.selecting.options import SelectionOptions
 from steepest.selecting.pool_view import open_view
 from steepest.selecting.samples import as_samples
 from steepest.strategies import Support, create, sraal
-from steepest.strategies.networks.object_uncertainty import object_uncertainty
+from steepest.strategies.sraal import object_uncertainty
 from steepest.tasks import Segmentation
 
 pytestmark = pytest.mark.filterwarnings(

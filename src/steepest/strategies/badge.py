@@ -48,7 +48,7 @@ class Badge(Strategy):
         left, right = (finite_rows(found[name], pool.ids).to(pool.device) for name in found)
         draws = generator(pool.seed, "badge")
         picks = d2_sample_products(left, right, k, draws, first=self.first, progress=pool.progress)
-        return Choice(picks.positions, picks.distances)
+        return Choice(picks.positions, picks.scores)
 
     def _factors(self, batch: Batch) -> dict[str, Tensor]:
         """Return e_ŷ − p [N, C] and z [N, D]."""

@@ -16,7 +16,7 @@ from steepest.strategies.algorithms.design import greedy_design
 from steepest.strategies.algorithms.distances import tiles
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
-from steepest.strategies.choice import Choice, in_order
+from steepest.strategies.choice import Choice
 from steepest.strategies.feature_rows import check_width, finite_rows
 from steepest.strategies.gradnorm_design import design_rows, unit_scale
 from steepest.strategies.view import PoolView
@@ -78,7 +78,7 @@ class Bait(Strategy):
             spare=math.ceil((self.oversample - 1) * k),
             progress=pool.progress,
         )
-        return in_order(found.positions, found.gains)
+        return Choice(found.positions, found.scores)
 
     def _collect(self, pool: PoolView) -> Mapping[str, Tensor]:
         found = pool.collect(self._measure, f"features for {self.name}")

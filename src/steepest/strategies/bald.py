@@ -9,12 +9,12 @@ from torch import Tensor
 from steepest.strategies.base import Scorer, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.disagreement import disagreement
-from steepest.strategies.thinning import Thinning
+from steepest.strategies.dropout_strategy import DropoutStrategy
 
 
 @strategy("bald")
 @dataclass(frozen=True)
-class Bald(Thinning, Scorer):
+class Bald(DropoutStrategy, Scorer):
     """Mutual information of label and network: score(x) = H(p̄) − mean_t H(p_t), p̄ = mean_t p_t.
 
     p_t is the prediction of the t-th thinned network. The score is the mutual information of

@@ -13,7 +13,7 @@ from steepest.strategies.algorithms.joint_entropy import choose_jointly
 from steepest.strategies.base import strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.choice import Choice, in_order
-from steepest.strategies.thinning import Thinning
+from steepest.strategies.dropout_strategy import DropoutStrategy
 from steepest.strategies.view import PoolView
 
 _LIMIT_NUMBERS = 1 << 28
@@ -22,7 +22,7 @@ _LIMIT_NUMBERS = 1 << 28
 
 @strategy("batchbald")
 @dataclass(frozen=True)
-class Batchbald(Thinning):
+class Batchbald(DropoutStrategy):
     """Mutual information of all labels and the network: I(y_1 … y_k; network), greedily.
 
     Each step takes the sample that adds most to those before, H(y_x | y_S) − mean_t H(p_t(x)), and

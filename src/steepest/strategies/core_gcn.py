@@ -31,4 +31,4 @@ class CoreGCN(GraphTraining):
         picks = k_centre(
             places[: len(pool)], k, centres=places[len(pool) :], progress=pool.progress
         )
-        return Choice(picks.positions, picks.distances)
+        return Choice(picks.positions, picks.scores)

@@ -71,4 +71,4 @@ class CoreSet(Strategy):
             picks = k_centre(
                 points, k, centres=known, outliers=self.outliers, progress=pool.progress
             )
-        return Choice(picks.positions, picks.distances)
+        return Choice(picks.positions, picks.scores)

@@ -16,7 +16,7 @@ from steepest.strategies.algorithms.design import greedy_design
 from steepest.strategies.algorithms.distances import tiles
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.batch import Batch
-from steepest.strategies.choice import Choice, in_order
+from steepest.strategies.choice import Choice
 from steepest.strategies.feature_rows import check_width, finite_rows
 from steepest.strategies.gradnorm_herding import impurity
 from steepest.strategies.view import PoolView
@@ -109,7 +109,7 @@ def design(
         taken=None if taken is None else torch.from_numpy(taken),
         progress=pool.progress,
     )
-    return in_order(found.positions, found.gains)
+    return Choice(found.positions, found.scores)
 
 
 def _measure(batch: Batch) -> Mapping[str, Tensor]:

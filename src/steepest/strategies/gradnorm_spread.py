@@ -91,7 +91,7 @@ class GradnormSpread(Strategy):
             picks = k_centre(
                 places, k, centres=torch.zeros_like(places[:1]), progress=pool.progress
             )
-        return Choice(picks.positions, picks.distances)
+        return Choice(picks.positions, picks.scores)
 
     def check(self, pool: PoolView) -> None:
         """Measure a few samples, so that errors come early."""

@@ -14,7 +14,7 @@ from steepest.errors import InputError
 from steepest.strategies.algorithms.coverage import greedy_coverage, median_square
 from steepest.strategies.base import Needs, Strategy
 from steepest.strategies.batch import Batch
-from steepest.strategies.choice import Choice, in_order
+from steepest.strategies.choice import Choice
 from steepest.strategies.feature_rows import finite_rows, labelled_rows
 from steepest.strategies.view import PoolView
 
@@ -102,7 +102,7 @@ def herd(
     cover = greedy_coverage(
         places, weights, k, width, centres=centres, witnesses=witnesses, progress=pool.progress
     )
-    return in_order(cover.positions, cover.gains)
+    return Choice(cover.positions, cover.scores)
 
 
 def standard_weights(weights: Tensor, power: float = 1.0) -> Tensor:

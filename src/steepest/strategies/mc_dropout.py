@@ -11,7 +11,7 @@ from torch import Tensor
 from steepest.strategies.base import Scorer, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.disagreement import Measure, disagreement
-from steepest.strategies.thinning import Thinning
+from steepest.strategies.dropout_strategy import DropoutStrategy
 
 _MEASURES: MappingProxyType[str, Measure] = MappingProxyType(
     {
@@ -25,7 +25,7 @@ _MEASURES: MappingProxyType[str, Measure] = MappingProxyType(
 
 @strategy("mc-dropout")
 @dataclass(frozen=True)
-class McDropout(Thinning, Scorer):
+class McDropout(DropoutStrategy, Scorer):
     """Uncertainty of thinned networks: score(x) = H(p̄), p̄ = mean_t p_t.
 
     p_t is the prediction of the t-th thinned network: the same network for every sample.

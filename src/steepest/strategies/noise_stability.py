@@ -69,7 +69,7 @@ class NoiseStability(Strategy):
             order = torch.randperm(len(pool), generator=generator(pool.seed, self.name, "draw"))
             return Choice(order[:k].numpy(), torch.zeros(k, dtype=torch.float64).numpy())
         picks = k_centre(places, k, centres=torch.zeros_like(places[:1]), progress=pool.progress)
-        return Choice(picks.positions, picks.distances)
+        return Choice(picks.positions, picks.scores)
 
     def deviations(self, pool: PoolView) -> Tensor:
         """Return the effect of the noise on each sample's prediction [N, copies · C]."""

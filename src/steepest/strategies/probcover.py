@@ -11,10 +11,9 @@ from torch.nn import functional as F
 
 from steepest.errors import InputError
 from steepest.modules.batches import call, logits_of
-from steepest.strategies.algorithms.cover import covered_by, greedy_cover
+from steepest.strategies.algorithms.ball_cover import covered_by, greedy_cover, pure_radius
 from steepest.strategies.algorithms.k_centre import k_centre
 from steepest.strategies.algorithms.k_means import k_means
-from steepest.strategies.algorithms.purity import pure_radius
 from steepest.strategies.base import Needs, Strategy, strategy
 from steepest.strategies.choice import Choice, in_order
 from steepest.strategies.feature_rows import all_feature_rows
@@ -115,4 +114,4 @@ def _farthest(
     free[taken] = False
     left = free.nonzero()[:, 0]
     found = k_centre(points[left], count, centres=torch.cat([labelled, points[taken]]))
-    return left[found.positions].tolist(), found.distances.tolist()
+    return left[found.positions].tolist(), found.scores.tolist()

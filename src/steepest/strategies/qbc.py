@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from steepest.errors import InputError
+from steepest.strategies.auxiliary_predictions import placed, predict
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.disagreement import Measure, disagreement
-from steepest.strategies.other_models import placed, predict
 from steepest.strategies.view import PoolView
 
 _MEASURES: MappingProxyType[str, Measure] = MappingProxyType(

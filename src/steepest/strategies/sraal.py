@@ -14,6 +14,7 @@ from steepest.modules.batches import call, logits_of
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.networks.adversarial import Networks, Plan, Sides
+from steepest.strategies.networks.adversarial_losses import AdversarialLosses, KlReduction
 from steepest.strategies.networks.adversary import (
     Adversary,
     check_options,
@@ -23,9 +24,7 @@ from steepest.strategies.networks.adversary import (
     train_adversary,
 )
 from steepest.strategies.networks.discriminator import Discriminator, make_perceptron
-from steepest.strategies.networks.game import Game, KlReduction
 from steepest.strategies.networks.image_vae import ImageVae, stage_sizes
-from steepest.strategies.networks.object_uncertainty import object_uncertainty
 from steepest.strategies.networks.pool_images import PoolImages, fit_scaling
 from steepest.strategies.target_classes import check_targets, class_shares
 from steepest.strategies.view import PoolView
@@ -162,8 +161,8 @@ class Sraal(Scorer):
         stage_sizes(fit_scaling([pool], self.image_size, torch.float32).size)
         Strategy.check(self, pool)
 
-    def _game(self) -> Game:
-        return Game(
+    def _game(self) -> AdversarialLosses:
+        return AdversarialLosses(
             labelled_state=0.0,
             wanted_state=1.0 if self.official_sign else 0.0,
             beta=self.beta,
@@ -221,3 +220,32 @@ class Sraal(Scorer):
                 )
             found.append(class_shares(target, classes, ignored) if positions else target.long())
         return torch.stack(found)
+
+
+_TINY = 1e-12
+
+
+def object_uncertainty(probabilities: Tensor, *, unbiased: bool = False) -> Tensor:
+    """Return 1 − m · v(m) / Var(p) for each prediction [N, ...], in [0, 1].
+
+    m is the largest probability, Var the variance over the C classes, and v(m) the smallest
+    variance that a prediction with that m can have: all others equal. It is 0 for one-hot
+    predictions alone, at least 1 − m for all, and 1 − 1/C for uniform ones, where both variances
+    vanish and their ratio is taken as 1.
+
+    Args:
+        probabilities: Of each class, at each position [N, C, ...].
+        unbiased: Whether the variance is divided by C − 1 while the smallest is divided by C, as
+            in the published code: a one-hot prediction then has 1/C and not 0.
+    """
+    p = probabilities.double()
+    classes = p.shape[1]
+    largest = p.max(1).values
+    even = 1 / classes
+    rest = (1 - largest) / (classes - 1)
+    smallest = ((even - largest) ** 2 + (classes - 1) * (even - rest) ** 2) / classes
+    variance = p.var(1, correction=1 if unbiased else 0)
+    flat = variance <= _TINY
+    ratio = torch.where(flat, 1.0, smallest / variance.clamp_min(_TINY))
+    # Rounding alone can take it out of its range.
+    return (1 - largest * ratio).clamp(0, 1)

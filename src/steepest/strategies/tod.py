@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from steepest.core.seeds import keyed_uniform
 from steepest.errors import InputError
 from steepest.modules.losses import entropy
+from steepest.strategies.auxiliary_predictions import placed, predict
 from steepest.strategies.base import Needs, Scorer, Strategy, strategy
 from steepest.strategies.batch import Batch
-from steepest.strategies.other_models import placed, predict
 from steepest.strategies.view import PoolView
 
 

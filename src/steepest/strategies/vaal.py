@@ -11,6 +11,7 @@ from torch import Tensor
 from steepest.strategies.base import Needs, Scorer, strategy
 from steepest.strategies.batch import Batch
 from steepest.strategies.networks.adversarial import Networks, Plan, Sides
+from steepest.strategies.networks.adversarial_losses import AdversarialLosses, KlReduction
 from steepest.strategies.networks.adversary import (
     Adversary,
     check_options,
@@ -19,7 +20,6 @@ from steepest.strategies.networks.adversary import (
     train_adversary,
 )
 from steepest.strategies.networks.discriminator import Discriminator
-from steepest.strategies.networks.game import Game, KlReduction
 from steepest.strategies.networks.image_vae import ImageVae, stage_sizes
 from steepest.strategies.networks.pool_images import PoolImages, fit_scaling
 from steepest.strategies.view import PoolView
@@ -89,7 +89,7 @@ class Vaal(Scorer):
             pool,
             self._make_networks,
             _make_sides,
-            Game(
+            AdversarialLosses(
                 labelled_state=1.0,
                 wanted_state=1.0,
                 beta=self.beta,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,23 +21,10 @@ from steepest.strategies.algorithms.distances import (
     squared_lengths,
     tiles,
 )
-from steepest.strategies.algorithms.picks import check_count
+from steepest.strategies.algorithms.picks import Picks, check_count
 
 WIDTH_ROWS = 2048
 """Largest number of rows to take the median distance over."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cover:
-    """Rows that were picked one after another.
-
-    Attributes:
-        positions: Positions [k]; distinct.
-        gains: The weight that each covered newly [k].
-    """
-
-    positions: list[int]
-    gains: list[float]
 
 
 def median_square(rows: Tensor, neighbour: int, sample: int = WIDTH_ROWS) -> float:
@@ -71,6 +57,10 @@ def median_square(rows: Tensor, neighbour: int, sample: int = WIDTH_ROWS) -> flo
     return float(away.mean()) if len(away) else 1.0
 
 
+_Gains = dict[int, float]
+"""The gain of each row that was taken, in the order of taking."""
+
+
 def greedy_coverage(
     rows: Tensor,
     weights: Tensor,
@@ -80,7 +70,7 @@ def greedy_coverage(
     centres: Tensor | None = None,
     witnesses: int | None = None,
     progress: Progress | None = None,
-) -> Cover:
+) -> Picks:
     """Take k rows one by one, each with the largest gain of Σ_x w(x) max_s exp(−‖x − s‖²/2σ²).
 
     The choice is that of computing every gain for every pick. Two things save most of that work.
@@ -108,15 +98,15 @@ def greedy_coverage(
     space = Coverage(rows, weights, width, witnesses)
     if centres is not None and len(centres):
         space.cover(centres)
-    found = Cover([], [])
+    found: _Gains = {}
     with shown.task("choosing", k) as step:
         if not space.fits_in_lists():
             _take_by_bounds(space, k, found, step, shown)
-        if len(found.positions) < k:
+        if len(found) < k:
             _take_from_lists(space, k, found, step)
-        if len(found.positions) < k:
+        if len(found) < k:
             _fill(len(rows), k, found, step)
-    return found
+    return Picks.of(list(found), list(found.values()))
 
 
 def total_coverage(rows: Tensor, weights: Tensor, width: float, centres: Tensor) -> float:
@@ -133,40 +123,37 @@ def total_coverage(rows: Tensor, weights: Tensor, width: float, centres: Tensor)
     return float(space.covered.double() @ weights.to(space.covered.device, torch.float64))
 
 
-def _take_by_bounds(space: Coverage, k: int, found: Cover, step: Step, progress: Progress) -> None:
+def _take_by_bounds(space: Coverage, k: int, found: _Gains, step: Step, progress: Progress) -> None:
     """Take rows, each by the bounds of all others, until the pairs that count can be listed."""
     bounds = space.all_gains(progress)
-    while len(found.positions) < k and not space.fits_in_lists():
+    while len(found) < k and not space.fits_in_lists():
         at = _best(space, bounds)
         if not bounds[at] > space.nothing:
             return
-        found.positions.append(at)
-        found.gains.append(float(bounds[at]))
+        found[at] = float(bounds[at])
         space.take(at)
         bounds[at] = -math.inf
         step.advance()
 
 
-def _take_from_lists(space: Coverage, k: int, found: Cover, step: Step) -> None:
+def _take_from_lists(space: Coverage, k: int, found: _Gains, step: Step) -> None:
     """Take rows by gains that are kept up to date, as long as there is something to gain."""
     lists = ListedPairs(space)
-    while len(found.positions) < k:
+    while len(found) < k:
         at, gain = lists.best()
         if not gain > space.nothing:
             return
-        found.positions.append(at)
-        found.gains.append(gain)
+        found[at] = gain
         lists.take(at)
         step.advance()
 
 
-def _fill(count: int, k: int, found: Cover, step: Step) -> None:
+def _fill(count: int, k: int, found: _Gains, step: Step) -> None:
     """Take rows that gain nothing, in their order: everything is covered."""
     free = np.ones(count, dtype=bool)
-    free[found.positions] = False
-    rest = np.flatnonzero(free)[: k - len(found.positions)].tolist()
-    found.positions.extend(rest)
-    found.gains.extend([0.0] * len(rest))
+    free[list(found)] = False
+    rest = np.flatnonzero(free)[: k - len(found)].tolist()
+    found.update(dict.fromkeys(rest, 0.0))
     step.advance(len(rest))
 
 

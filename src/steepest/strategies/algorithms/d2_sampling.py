@@ -105,7 +105,7 @@ def _draw(space: Points, k: int, draws: torch.Generator, first: First, step: Ste
         squares += [square for _, square in found]
         step.advance(len(new))
         size = min(_LARGEST, max(_SMALLEST, 2 * len(new)))
-    return Picks(np.asarray(picked, dtype=np.intp), np.sqrt(np.asarray(squares)))
+    return Picks.of(picked, np.sqrt(np.asarray(squares)))
 
 
 def _first(space: Points, draws: torch.Generator, first: First) -> int:

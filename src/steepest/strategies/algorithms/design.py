@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from steepest.core.progress import Progress, SilentProgress
 from steepest.strategies.algorithms.distances import tiles
-from steepest.strategies.algorithms.picks import check_count
+from steepest.strategies.algorithms.picks import Picks, check_count
 
 _FALL = 16.0
 _STEPS = 512
 """After such a fall of the loss, or so many picks, the forms are computed from the matrices."""
-
-
-@dataclass(frozen=True, eq=False)
-class Design:
-    """Rows that were picked one after another.
-
-    Attributes:
-        positions: Their positions [k]; distinct.
-        gains: How much each lowered the expected loss [k].
-    """
-
-    positions: list[int]
-    gains: list[float]
 
 
 def greedy_design(
@@ -40,7 +26,7 @@ def greedy_design(
     taken: Tensor | None = None,
     spare: int = 0,
     progress: Progress | None = None,
-) -> Design:
+) -> Picks:
     """Take k samples one by one, each with the largest fall of tr(F M⁻¹).
 
     The Fisher information of a sample is VᵀV for its factor V, one row v for each of C directions.
@@ -59,7 +45,7 @@ def greedy_design(
         progress: Updated after each pick.
 
     Returns:
-        The samples in the order of taking; of equal gains the first sample's is taken.
+        The samples in the order of taking, with their gains; of equal gains the first is taken.
     """
     free = len(factors) if taken is None else int((~taken).sum())
     check_count(k, free)
@@ -76,7 +62,7 @@ def greedy_design(
             space.move(at)
             step.advance()
         kept = _give_back(space, positions, spare, step.advance) if spare else range(k)
-    return Design([positions[at] for at in kept], [gains[at] for at in kept])
+    return Picks.of([positions[at] for at in kept], [gains[at] for at in kept])
 
 
 def _give_back(

@@ -69,7 +69,7 @@ def _pick(points: Tensor, k: int, centres: Tensor | None, outliers: float, step:
         picked, squares = [], []
     nearest[nearest.sort(descending=True, stable=True).indices[:dropped]] = _TAKEN
     _continue_greedily(space, nearest, k, picked, squares, step)
-    return Picks(np.asarray(picked, dtype=np.intp), np.sqrt(np.asarray(squares)))
+    return Picks.of(picked, np.sqrt(np.asarray(squares)))
 
 
 def count_outliers(share: float, points: int) -> int:

@@ -80,7 +80,7 @@ def k_centre_exact(
             high, best = middle, solution
     best = np.sort(best)
     order = k_centre(points[torch.from_numpy(best)], k, centres=given)
-    picks = Picks(best[order.positions], order.distances)
+    picks = Picks(best[order.positions], order.scores)
     return ExactCentres(picks, _radius(between, to_given, best, spared), proved)
 
 

@@ -2,5 +2,4 @@
 
 * ``loss_head``: predicts a sample's loss from the maps of the model's blocks.
 * ``image_vae``, ``discriminator``, ``adversarial``: tell labelled images from unlabelled ones.
-* ``object_uncertainty``: how unsure a prediction is, for the discriminator of ``sraal``.
 """

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from steepest.core.progress import Progress
+from steepest.core.seeds import generator
 from steepest.core.torch_settings import lay_out, memory_format, own_randomness
 from steepest.errors import NonFiniteError
-from steepest.strategies.networks.game import Game
+from steepest.strategies.networks.adversarial_losses import AdversarialLosses
+from steepest.strategies.networks.cuda_graph import RecordedWork
 from steepest.strategies.networks.image_vae import ImageVae, split_groups
-from steepest.strategies.networks.replay import Replay
-from steepest.strategies.networks.row_draws import RowDraws
 
 
 class ImageRows(Protocol):
@@ -92,7 +92,13 @@ class Networks(nn.Module):
 
 
 def train_adversarially(
-    networks: Networks, sides: Sides, game: Game, plan: Plan, *, seed: int, progress: Progress
+    networks: Networks,
+    sides: Sides,
+    game: AdversarialLosses,
+    plan: Plan,
+    *,
+    seed: int,
+    progress: Progress,
 ) -> None:
     """Train the networks in place and leave them in eval mode.
 
@@ -120,7 +126,7 @@ def train_adversarially(
         networks.train()
         table = _Table(sides, plan, seed, device, layout)
         match = _Match(networks, game, plan, table)
-        play = Replay(match.play, device)
+        play = RecordedWork(match.play, device)
         for iteration in range(plan.iterations):
             table.deal(iteration)
             match.set_lr(iteration)
@@ -147,8 +153,8 @@ class _Table:
         self._sides = sides
         self._steps = plan.generator_steps
         size = plan.batch_size
-        self._left = RowDraws(len(sides.labelled), size, seed, "labelled", device)
-        self._right = RowDraws(len(sides.unlabelled), size, seed, "unlabelled", device)
+        self._left = ShuffledRows(len(sides.labelled), size, seed, "labelled", device)
+        self._right = ShuffledRows(len(sides.unlabelled), size, seed, "unlabelled", device)
         first = [self._left.batch(0), self._right.batch(0)]
         images = [sides.labelled.take(first[0]), sides.unlabelled.take(first[1])]
         self.sizes = [len(part) for part in images]
@@ -176,7 +182,9 @@ class _Table:
 class _Match:
     """The steps of one iteration."""
 
-    def __init__(self, networks: Networks, game: Game, plan: Plan, table: _Table) -> None:
+    def __init__(
+        self, networks: Networks, game: AdversarialLosses, plan: Plan, table: _Table
+    ) -> None:
         self._networks = networks
         self._game = game
         self._plan = plan
@@ -253,3 +261,39 @@ def _adam(parameters: list[nn.Parameter], lr: float, device: torch.device) -> to
     on_gpu = device.type == "cuda"
     rate: float | Tensor = torch.tensor(lr, device=device) if on_gpu else lr
     return torch.optim.Adam(parameters, rate, fused=on_gpu, capturable=on_gpu)
+
+
+class ShuffledRows:
+    """Batches of rows in a new order each epoch, without replacement within an epoch.
+
+    Batch i depends on the seed and the name alone. What does not fill a batch is left out of an
+    epoch, so that all batches are of one size.
+
+    Args:
+        count: How many rows there are.
+        batch_size: Rows in a batch, if there are that many.
+        seed: Decides the orders.
+        name: Tells this from other draws of the seed.
+        device: The device of the rows.
+    """
+
+    def __init__(
+        self, count: int, batch_size: int, seed: int, name: str, device: torch.device
+    ) -> None:
+        self.batch_size = min(batch_size, count)
+        self._count = count
+        self._seed = seed
+        self._name = name
+        self._device = device
+        self._epoch = -1
+        self._order = torch.empty(0, dtype=torch.long)
+
+    def batch(self, number: int) -> Tensor:
+        """Return the rows of a batch, counted from 0 [B]."""
+        epoch, place = divmod(number, self._count // self.batch_size)
+        if epoch != self._epoch:
+            random = generator(self._seed, "rows", self._name, epoch)
+            # Moved once an epoch: a copy for each batch would make the device wait.
+            self._order = torch.randperm(self._count, generator=random).to(self._device)
+            self._epoch = epoch
+        return self._order[place * self.batch_size : (place + 1) * self.batch_size]

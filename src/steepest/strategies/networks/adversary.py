@@ -16,7 +16,7 @@ from steepest.errors import InputError, SettingWarning
 from steepest.modules.batches import Inputs
 from steepest.strategies.base import Strategy
 from steepest.strategies.networks.adversarial import Networks, Plan, Sides, train_adversarially
-from steepest.strategies.networks.game import Game
+from steepest.strategies.networks.adversarial_losses import AdversarialLosses
 from steepest.strategies.networks.image_vae import kl_divergence
 from steepest.strategies.networks.pool_images import PoolImages, Scaling, fit_scaling
 from steepest.strategies.view import PoolView
@@ -68,7 +68,7 @@ def train_adversary(
     pool: PoolView,
     make_networks: MakeNetworks,
     make_sides: MakeSides,
-    game: Game,
+    game: AdversarialLosses,
     plan: Plan,
     *,
     longest: int | None,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from steepest.core.seeds import SampleId
+from steepest.core.seeds import SampleId, keyed_uniform
 from steepest.errors import InputError, NonFiniteError
-from steepest.training.probes.coordinates import Coordinates
-from steepest.training.probes.folds import deal_folds, draw_part
 from steepest.training.probes.logistic import (
     Floats,
     Integers,
@@ -170,3 +169,67 @@ def _validate(
     _, variance, temperature, logits = min(found, key=lambda one: one[:2])
     right = float((logits.argmax(axis=1) == y).mean())
     return variance, temperature, right, log_loss(logits, y, temperature)
+
+
+def deal_folds(y: Integers, ids: Sequence[SampleId], folds: int, seed: int) -> Integers:
+    """Return the fold of each sample [N]; each class is spread over as many as it can be.
+
+    Args:
+        y: Classes [N].
+        ids: Decide the draws, with the seed.
+        folds: How many.
+        seed: Of the draws.
+    """
+    draws = keyed_uniform(seed, "folds of a probe", ids)[:, 0]
+    dealt = np.empty(len(y), dtype=np.int64)
+    # Class after class, so that no fold gets all the remainders.
+    dealt[np.lexsort((draws, y))] = np.arange(len(y)) % folds
+    return dealt
+
+
+def draw_part(y: Integers, ids: Sequence[SampleId], count: int, seed: int) -> Integers:
+    """Return positions of about so many samples, of each class in its share, sorted."""
+    parts = -(-len(y) // count)
+    return np.flatnonzero(deal_folds(y, ids, parts, seed) == 0)
+
+
+_TINY = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Centred and scaled rows, on axes that span them.
+
+    The weights of a regularised head are combinations of the rows: N rows of D features are as
+    good as N rows of N coordinates, whatever D is. Nothing is lost.
+
+    Attributes:
+        mean: Of the rows [D].
+        scale: The root mean square length of the centred rows.
+        rows: Coordinates [N, R].
+        axes: Unit vectors [R, D]; None where rows have no more features than there are rows.
+    """
+
+    mean: Floats
+    scale: float
+    rows: Floats
+    axes: Floats | None
+
+    @classmethod
+    def of(cls, features: Floats) -> Coordinates:
+        """Find the coordinates of rows [N, D]."""
+        mean = features.mean(axis=0)
+        centred = features - mean
+        scale = float(np.sqrt(np.square(centred).sum(axis=1).mean())) or 1.0
+        centred /= scale
+        if len(centred) > centred.shape[1]:
+            return cls(mean, scale, centred, None)
+        squares, vectors = np.linalg.eigh(centred @ centred.T)
+        kept = squares > _TINY * max(float(squares[-1]), _TINY)
+        lengths = np.sqrt(squares[kept])
+        vectors = vectors[:, kept]
+        return cls(mean, scale, vectors * lengths, (vectors / lengths).T @ centred)
+
+    def weights(self, solution: Solution) -> Floats:
+        """Return the weights [C, D] for centred and scaled rows."""
+        return solution.weights if self.axes is None else solution.weights @ self.axes

@@ -7,16 +7,16 @@ import torch
 from torch.nn import functional
 
 from steepest.core.seeds import generator
-from steepest.strategies.networks.game import Game
+from steepest.strategies.networks.adversarial_losses import AdversarialLosses
 from steepest.strategies.networks.image_vae import Encoded, kl_divergence
 
-VAAL = Game(labelled_state=1.0, wanted_state=1.0)
-SRAAL = Game(labelled_state=0.0, wanted_state=0.0)
+VAAL = AdversarialLosses(labelled_state=1.0, wanted_state=1.0)
+SRAAL = AdversarialLosses(labelled_state=0.0, wanted_state=0.0)
 
 
 @pytest.fixture
 def seen():
-    random = generator(0, "game")
+    random = generator(0, "adversarial losses")
     images, made = torch.randn(2, 4, 1, 3, 5, generator=random, dtype=torch.float64)
     mean, log_variance = torch.randn(2, 4, 6, generator=random, dtype=torch.float64)
     return images, Encoded(made, mean, mean, log_variance)
@@ -33,8 +33,8 @@ def test_the_published_reductions_weigh_a_pixel_against_a_sample_or_a_batch(seen
     images, encoded = seen
     error = functional.mse_loss(encoded.made, images)
     divergence = kl_divergence(encoded.mean, encoded.log_variance)
-    batch = Game(1.0, 1.0, kl_reduction="sum").bound(images, encoded)
-    sample = Game(1.0, 1.0, beta=2.0, reconstruction=5.0, kl_reduction="sample")
+    batch = AdversarialLosses(1.0, 1.0, kl_reduction="sum").bound(images, encoded)
+    sample = AdversarialLosses(1.0, 1.0, beta=2.0, reconstruction=5.0, kl_reduction="sample")
     torch.testing.assert_close(batch, error + divergence.sum())
     torch.testing.assert_close(sample.bound(images, encoded), 5 * error + 2 * divergence.mean())
 
@@ -44,7 +44,9 @@ def test_the_autoencoder_pays_for_what_is_not_taken_for_the_wanted_state():
     assert VAAL.fooling(sure, sure) < 1e-3
     assert VAAL.fooling(-sure, -sure) == pytest.approx(18, abs=0.01)
     assert SRAAL.fooling(sure, sure) == pytest.approx(18, abs=0.01)
-    assert Game(1.0, 1.0, adversary=0.5).fooling(-sure, sure) == pytest.approx(4.5, abs=0.01)
+    assert AdversarialLosses(1.0, 1.0, adversary=0.5).fooling(-sure, sure) == pytest.approx(
+        4.5, abs=0.01
+    )
 
 
 def test_the_discriminator_is_taught_the_states():

@@ -14,7 +14,7 @@ Placement = Literal["head", "blocks", "given"]
 
 
 @dataclass(frozen=True)
-class Thinning(Strategy):
+class DropoutStrategy(Strategy):
     """Draws from the model's dropout.
 
     Attributes:

@@ -21,7 +21,7 @@ of the whole batch: both outweigh the error by far, and the codes say nothing an
 
 
 @dataclass(frozen=True)
-class Game:
+class AdversarialLosses:
     """The losses of the autoencoder and of the discriminator.
 
     A state is what the discriminator should say of a sample, between 0 and 1.

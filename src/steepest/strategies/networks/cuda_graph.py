@@ -13,7 +13,7 @@ _PLAIN_RUNS = 3
 """Runs before the work is recorded, so that all lazy set-up is done."""
 
 
-class Replay:
+class RecordedWork:
     """Runs work that reads and writes the same tensors every time.
 
     What cannot be recorded is run plainly ever after.

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steepest.strategies.networks.object_uncertainty import object_uncertainty
+from steepest.strategies.sraal import object_uncertainty
 
 
 def one(*shares, classes=10):

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from steepest.strategies.algorithms import distances
-from steepest.strategies.algorithms.cover import covered_by, greedy_cover
-from steepest.strategies.algorithms.purity import pure_radius
+from steepest.strategies.algorithms.ball_cover import covered_by, greedy_cover, pure_radius
 
 
 def draw(*shape, seed=0):
