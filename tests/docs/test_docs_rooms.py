@@ -85,7 +85,7 @@ MODULES = {module_name(path): path for path in SOURCE.rglob("*.py")}
 MOST_IMPORTS = 20
 WITH_RINGS = {"gradnorm"}
 """Rooms in which files still import each other."""
-WITH_FOLDER_RINGS = {"gradnorm", "labelling"}
+WITH_FOLDER_RINGS = {"gradnorm"}
 """Rooms in which folders still import each other."""
 
 

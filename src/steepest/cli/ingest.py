@@ -8,9 +8,14 @@ from pathlib import Path
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.labelling.exchange.folder import LABELS, SERVER, LoopFolder
-from steepest.labelling.exchange.ingest import Ingested, ingest, readable_formats
+from steepest.labelling.exchange.ingest import Ingested, find_kind, ingest
+from steepest.labelling.formats.base import FORMATS
+from steepest.labelling.label_studio.annotations import ingest_export
 
 EXAMPLES = ("steepest ingest to-label.csv --run loop",)
+
+LABEL_STUDIO = "label-studio"
+"""The format of Label Studio's export, whose annotations take more than a table of labels."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_loop_folder(parser)
     parser.add_argument(
         "--format",
-        choices=readable_formats(),
+        choices=[*filter(lambda name: FORMATS.get(name).labels, FORMATS.names()), LABEL_STUDIO],
         help="what the file or folder is, if its name does not say",
     )
     parser.add_argument(
@@ -43,15 +48,19 @@ def execute(arguments: argparse.Namespace) -> int:
         # A pull would take such a label back that has no annotation there.
         raise InputError(f"--who {arguments.who}: names from {SERVER} on are a server's own")
     folder = LoopFolder.open(arguments.run)
-    done = ingest(
-        arguments.file,
-        folder,
-        kind=arguments.format,
-        relabel=arguments.relabel,
-        who=arguments.who,
-        background=arguments.background,
-        disagreement=arguments.disagreement,
-    )
+    file: Path = arguments.file
+    is_json = file.suffix.lower() == ".json"
+    kind = arguments.format or (LABEL_STUDIO if is_json else find_kind(file))
+    if kind == LABEL_STUDIO:
+        done = ingest_export(
+            file,
+            folder,
+            relabel=arguments.relabel,
+            background=arguments.background,
+            disagreement=arguments.disagreement,
+        )
+    else:
+        done = ingest(file, folder, kind=kind, relabel=arguments.relabel, who=arguments.who)
     print(f"{arguments.file}: {say(done)}")
     print(f"All labels: {folder.path / LABELS}")
     write_map_files(arguments, folder)

@@ -22,7 +22,7 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions, one sub-command each."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    from steepest.labelling.exchange.label_format import FORMATS
+    from steepest.labelling.formats.base import FORMATS
 
     out = actions.add_parser("export", help="export a project, or its labels")
     out.description = "Export a project as JSON lines, or its labels in another format."

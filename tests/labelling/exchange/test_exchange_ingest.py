@@ -19,13 +19,20 @@ from steepest.errors import (
     SteepestError,
 )
 from steepest.labelling.exchange.folder import LoopFolder
-from steepest.labelling.exchange.ingest import ingest
+from steepest.labelling.exchange.ingest import ingest as ingest_labels
 from steepest.labelling.exchange.rounds import Round
 from steepest.labelling.exchange.vocabulary import Vocabulary
+from steepest.labelling.label_studio.annotations import ingest_export
 from steepest.pool import State, Verb
 from steepest.selecting.selection import Selection
 
 CSV = 'id,label\na.png,cat\n"b, c.png",dog\nä d.png,2\n'
+
+
+def ingest(path, folder, **how):
+    """Ingest a file as the command does, by its name."""
+    take_in = ingest_export if path.suffix == ".json" else ingest_labels
+    return take_in(path, folder, **how)
 
 
 def take_twice(path, folder, **how):

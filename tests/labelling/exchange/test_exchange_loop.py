@@ -14,11 +14,11 @@ from torch import nn
 from steepest.errors import InputError, JournalError, ModelError, RunFolderError
 from steepest.labelling.exchange.export import check_export, export_labels, export_text
 from steepest.labelling.exchange.folder import LoopFolder, Settings, read_names
-from steepest.labelling.exchange.formats.coco import column_runs
 from steepest.labelling.exchange.guesses import guess
 from steepest.labelling.exchange.ingest import ingest
 from steepest.labelling.exchange.maps import MapStore
 from steepest.labelling.exchange.vocabulary import Vocabulary
+from steepest.labelling.formats.coco import column_runs
 
 SETTINGS = Settings("classification", CLASSES, "photos")
 
@@ -87,7 +87,7 @@ def test_class_names_come_from_the_command_line_or_a_file(write):
 def test_a_sheet_is_filled_in_and_taken_back(tmp_path, write):
     folder = make_folder(tmp_path)
     made = folder.rounds()[0]
-    table, text = (export_text(kind, [(0, made)], None) for kind in ("csv", "jsonl"))
+    table, text = (export_text(kind, [(0, made)]) for kind in ("csv", "jsonl"))
     rows = list(csv.DictReader(table.splitlines()))
     assert [row["id"] for row in rows] == list(made.picks.ids)
     assert {row["label"] for row in rows} == {""}
@@ -104,7 +104,7 @@ def test_a_sheet_is_filled_in_and_taken_back(tmp_path, write):
 def test_ids_with_line_ends_come_back_from_a_table(tmp_path, write):
     odd = ["a\rb.png", "a\nb.png", "a\r\nb.png", 'a"b.png']
     folder = make_folder(tmp_path, ids=odd, picks=odd)
-    sheet = export_text("csv", [(0, folder.rounds()[0])], None)
+    sheet = export_text("csv", [(0, folder.rounds()[0])])
     rows = list(csv.DictReader(io.StringIO(sheet, newline="")))
     assert [row["id"] for row in rows] == odd
     text = io.StringIO()

@@ -96,9 +96,9 @@ def test_an_answer_that_was_taken_back_waits_though_no_round_asked(tmp_path):
             pool.query([sample], cycle=0, who="label-studio:ana")
     taken = take(folder, choose, 0)
     assert waiting_ids(taken) == [(0, ("f.png",)), (0, tuple(IDS[:3]))]
-    rows = list(csv.DictReader(export_text("csv", taken.waiting, None).splitlines()))
+    rows = list(csv.DictReader(export_text("csv", taken.waiting).splitlines()))
     assert [row["score"] for row in rows] == ["", "9.0", "8.0", "7.0"]
-    lines = export_text("jsonl", taken.waiting, None).splitlines()
+    lines = export_text("jsonl", taken.waiting).splitlines()
     assert json.loads(lines[0])["score"] is None
 
 

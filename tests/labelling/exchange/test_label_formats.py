@@ -14,9 +14,9 @@ from small_exchange import labels_of
 from steepest.errors import InputError, UnknownNameError
 from steepest.labelling.exchange.export import export_labels
 from steepest.labelling.exchange.folder import LoopFolder, Settings
-from steepest.labelling.exchange.formats.csv import Csv
-from steepest.labelling.exchange.ingest import ingest, readable_formats
-from steepest.labelling.exchange.label_format import FORMATS, LabelFormat
+from steepest.labelling.exchange.ingest import ingest
+from steepest.labelling.formats.base import FORMATS, LabelFormat
+from steepest.labelling.formats.csv import Csv
 
 IDS = ["a.png", "sub folder/b, c.png", "sub folder/ä&<d>.jpg", "e.f.png", "g.png"]
 CLASSES = ("cat", "wild dog", 'ü"<&>', "2")
@@ -264,8 +264,8 @@ def test_hugging_face_reads_what_is_exported(make, photos, tmp_path):
 def test_a_format_that_there_is_not_is_refused(make, tmp_path):
     with pytest.raises(UnknownNameError, match="did you mean 'coco'"):
         export_labels(make("one"), "cocoa", tmp_path / "out")
-    assert {"label-studio", "csv", "coco"} <= set(readable_formats())
-    assert "npz" not in readable_formats()
+    with pytest.raises(UnknownNameError, match="did you mean 'cvat'"):
+        ingest(tmp_path / "labels.xml", make("two"), kind="cvats")
 
 
 def test_a_new_format_is_one_class(make, tmp_path, monkeypatch):

@@ -8,9 +8,9 @@ import pytest
 from small_project import CLASSES, make_names, make_photos, open_project
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.formats.csv import sheet
-from steepest.labelling.exchange.formats.jsonl import lines
 from steepest.labelling.exchange.vocabulary import Vocabulary
+from steepest.labelling.formats.csv import sheet
+from steepest.labelling.formats.jsonl import lines
 from steepest.labelling.names import split_names
 from steepest.labelling.project import importing
 from steepest.labelling.project.classes import ClassList

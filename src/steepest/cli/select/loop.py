@@ -155,11 +155,12 @@ def write_out(
         return
     if arguments.export is None:
         put_together(made).save(out)
-    else:
-        write_atomically(out, export_text(arguments.export, made, folder))
-    if arguments.export == "label-studio" and folder is not None:
-        from steepest.labelling.label_studio.tasks import make_config
+    elif arguments.export != "label-studio":
+        write_atomically(out, export_text(arguments.export, made))
+    elif folder is not None:
+        from steepest.labelling.label_studio.tasks import make_config, tasks_text
 
+        write_atomically(out, tasks_text(made, folder))
         write_atomically(folder.path / CONFIG, make_config(folder.vocabulary) + "\n")
 
 

@@ -13,9 +13,9 @@ from torch import nn
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError
 from steepest.labelling.exchange.export import SUFFIXES
-from steepest.labelling.exchange.formats.csv import is_sheet, is_table_of_ids, read_csv, read_ids
-from steepest.labelling.exchange.formats.jsonl import read_jsonl
 from steepest.labelling.exchange.vocabulary import CLASSIFICATION, Vocabulary
+from steepest.labelling.formats.csv import is_sheet, is_table_of_ids, read_csv, read_ids
+from steepest.labelling.formats.jsonl import read_jsonl
 from steepest.pool import Pool
 from steepest.selecting import Selection
 from steepest.strategies.support import Support

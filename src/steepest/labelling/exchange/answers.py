@@ -1,20 +1,21 @@
-"""People's answers about samples, and the changes that bring the pool in line with them."""
+"""Answers about the samples of a pool: from the rows of files to the changes that they make."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
+from functools import partial
+from pathlib import Path, PurePosixPath
 
 from steepest.core.seeds import SampleId
-from steepest.errors import InputError, PoolError
+from steepest.errors import InputError, PoolError, SteepestError
+from steepest.labelling.exchange.maps import check_map, map_label, read_map
+from steepest.labelling.exchange.vocabulary import SEGMENTATION, Vocabulary
+from steepest.labelling.formats.base import Map, Row
+from steepest.labelling.names import spellings
 from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label, check_text
-
-Map = npt.NDArray[np.uint8]
-"""Class numbers [H, W], 255 where no class is known."""
 
 
 @dataclass(frozen=True)
@@ -176,3 +177,94 @@ def _contradiction(answer: Answer, present: Label | None, say: Callable[[Label],
         f"{place}sample {answer.id!r} is {old} on record and {new} here; "
         "add --relabel to replace what is on record"
     )
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,30}")
+
+
+def to_answers(
+    rows: Iterable[Row], path: Path, words: Vocabulary, pool: Pool, *, stems: bool = False
+) -> list[Answer]:
+    """Return what the rows say; those without an answer are passed over.
+
+    Args:
+        rows: What was read.
+        path: From which file.
+        words: The task and its classes.
+        pool: The samples.
+        stems: Whether ids lack the endings of file names.
+
+    Raises:
+        InputError: Naming the row, if a sample or a class is not known.
+    """
+    answers, find = [], id_finder(pool, stems=stems)
+    for row in rows:
+        try:
+            answer = _answer(row, path, words, find)
+        except SteepestError as error:
+            raise InputError(f"{path}, {row.where}: {error}") from error
+        if answer is not None:
+            answers.append(answer)
+    return answers
+
+
+def id_finder(pool: Pool, *, stems: bool = False) -> Callable[[object], SampleId]:
+    """Return what finds the pool's id that a file or a server means.
+
+    It raises an ``InputError`` if there is none.
+
+    Args:
+        pool: The samples.
+        stems: Whether ids lack the endings of file names.
+    """
+    ids = pool.ids()
+    numbered = isinstance(ids[0], int)
+    by_stem: dict[str, list[SampleId]] = {}
+    for sample in ids if stems else ():
+        by_stem.setdefault(str(PurePosixPath(str(sample)).with_suffix("")), []).append(sample)
+
+    def find(value: object) -> SampleId:
+        sample = value
+        if numbered and isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+            sample = int(value)
+        known = spellings(sample) if isinstance(sample, str) else (sample,)
+        for name in known:
+            if isinstance(name, (int, str)) and not isinstance(name, bool) and name in pool:
+                return name
+        named = [sample for name in known for sample in by_stem.get(str(name), ())]
+        if len(named) > 1:
+            raise InputError(f"{value!r} may be {named[0]!r} or {named[1]!r}; rename one of them")
+        if named:
+            return named[0]
+        raise InputError(f"there is no sample {value!r} in the pool")
+
+    return find
+
+
+def _answer(
+    row: Row, path: Path, words: Vocabulary, find: Callable[[object], SampleId]
+) -> Answer | None:
+    sample = find(row.id)
+    if row.skip:
+        if not row.empty:
+            raise InputError(f"sample {sample!r} is labelled and skipped; decide on one")
+        check_text(row.skip, "reason")
+        return Answer(sample, None, row.skip, row.annotator, row.where)
+    if row.empty:
+        return None
+    if words.task != SEGMENTATION:
+        return Answer(sample, words.from_json(row.label), "", row.annotator, row.where)
+    draw = partial(_read_beside, path, row.label, len(words.names))
+    label: Label = map_label(draw())
+    return Answer(sample, label, "", row.annotator, row.where, draw)
+
+
+def _read_beside(file: Path, name: object, classes: int) -> Map:
+    """Read the map that a label file names by its path relative to itself."""
+    if not isinstance(name, str):
+        raise InputError(f"{name!r} is no label map; give the path of one")
+    folder = file.parent.resolve()
+    path = (folder / name.strip()).resolve()
+    if not path.is_relative_to(folder):
+        raise InputError(f"label map {name!r} is outside the file's folder; put it beside the file")
+    return check_map(read_map(path), classes)

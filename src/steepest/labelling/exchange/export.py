@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.answers import merge, plan
+from steepest.labelling.exchange.answers import merge, plan, to_answers
 from steepest.labelling.exchange.folder import LoopFolder
-from steepest.labelling.exchange.formats.csv import is_sheet, read_csv, sheet
-from steepest.labelling.exchange.formats.jsonl import lines, read_jsonl
-from steepest.labelling.exchange.label_format import FORMATS, LabelSet
 from steepest.labelling.exchange.rounds import Numbered, put_together
-from steepest.labelling.exchange.rows import Reader, to_answers
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION
+from steepest.labelling.formats.base import FORMATS, LabelSet, Reader
+from steepest.labelling.formats.csv import is_sheet, read_csv, sheet
+from steepest.labelling.formats.jsonl import lines, read_jsonl
 from steepest.pool import Pool
 
 SUFFIXES = {"csv": ".csv", "jsonl": ".jsonl", "label-studio": ".json"}
@@ -97,35 +93,15 @@ def _reader(kind: str | None, path: Path) -> Reader | None:
     return _FILLED_IN.get(kind)
 
 
-def export_text(kind: str, made: Sequence[Numbered], folder: LoopFolder | None) -> str:
-    """Return picks in a format that people, or their programs, can fill in.
+def export_text(kind: str, made: Sequence[Numbered]) -> str:
+    """Return picks as ``"csv"`` or ``"jsonl"``, for people or their programs to fill in.
 
     Args:
-        kind: ``"csv"``, ``"jsonl"`` or ``"label-studio"``.
+        kind: The format.
         made: Rounds, or parts of them, in the order in which people should see them.
-        folder: The loop; needed for Label Studio.
-
-    Raises:
-        InputError: If the loop is needed and missing.
     """
-    if kind == "csv":
-        return sheet(put_together(made))
-    if kind == "jsonl":
-        return lines(put_together(made))
-    if folder is None:
-        raise InputError("--format label-studio needs --run, which knows the classes")
-    from steepest.labelling.label_studio.pictures import Gallery
-    from steepest.labelling.label_studio.tasks import make_task, picks_of
-
-    gallery, key = Gallery(folder.source), folder.key(folder.read_pool())
-    tasks = []
-    for number, part in made:
-        for pick in picks_of(part, number):
-            shown = gallery.picture(pick.id)
-            # JSON has no word for a score that nobody knows.
-            told = replace(pick, score=0.0) if math.isnan(pick.score) else pick
-            tasks.append(make_task(told, shown.data_url, shown.size, folder, key))
-    return json.dumps(tasks) + "\n"
+    picks = put_together(made)
+    return sheet(picks) if kind == "csv" else lines(picks)
 
 
 def export_labels(folder: LoopFolder, kind: str, path: Path) -> tuple[int, int]:

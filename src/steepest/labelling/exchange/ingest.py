@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steepest.core.files import write_atomically
 from steepest.core.wording import counted
 from steepest.errors import InputError, JournalError
-from steepest.labelling.exchange.answers import Answer, Change, carry_out, merge, plan
+from steepest.labelling.exchange.answers import Answer, Change, carry_out, merge, plan, to_answers
 from steepest.labelling.exchange.folder import LABELS, SERVER, LoopFolder, next_round
-from steepest.labelling.exchange.formats.csv import read_csv, table_text
-from steepest.labelling.exchange.label_format import FORMATS
-from steepest.labelling.exchange.rows import Row, to_answers
+from steepest.labelling.formats.base import FORMATS
+from steepest.labelling.formats.csv import read_csv, table_text
 from steepest.labelling.names import BAR
 from steepest.labelling.project.answers import check_annotator, find_annotator
 from steepest.labelling.project.consensus import IMPORTED_BY
 from steepest.labelling.project.ledger import ProjectPool
 from steepest.labelling.project.store import FILE_NAME
 from steepest.pool import Pool, State, Verb
-
-LABEL_STUDIO = "label-studio"
-"""The one format that is not in the registry: it says more than labels."""
-
-
-def readable_formats() -> list[str]:
-    """Return the names of all formats that labels can be read from."""
-    return sorted([LABEL_STUDIO, *(n for n in FORMATS.names() if FORMATS.get(n).labels)])
 
 
 @dataclass(frozen=True)
@@ -63,41 +54,58 @@ def ingest(
     kind: str | None = None,
     relabel: bool = False,
     who: str = "file",
-    background: str | None = None,
-    disagreement: str = "refuse",
 ) -> Ingested:
-    """Take in the labels of a file; the same file again changes nothing.
+    """Ingest the labels of a file; the same file again changes nothing.
 
     Args:
         path: The file.
         folder: The loop's folder.
-        kind: A format's name, or ``"label-studio"``; None goes by the file's name.
+        kind: A format's name; None goes by the file's name.
         relabel: Whether labels on record may be replaced.
         who: The person who labelled, where no column ``annotator`` names one.
-        background: The class of pixels without one, for masks of Label Studio.
-        disagreement: What several annotators of Label Studio do who disagree: ``"refuse"`` or
-            ``"majority"``.
 
     Raises:
-        InputError: If the file cannot be used; the pool is then as before.
-        PoolError: If it contradicts what is on record; the pool is then as before.
+        InputError: If the file cannot be used; the pool is then unchanged.
+        PoolError: If it contradicts what is on record; the pool is then unchanged.
         JournalError: If the pool has lost labels that are in the loop's table.
     """
-    kind = kind or _kind_of(path)
-    rows = [] if kind == LABEL_STUDIO else _read_rows(path, kind)
+    file = FORMATS.get(kind or find_kind(path))()
+    rows = list(file.read(path))
+    if not rows:
+        raise InputError(f"{path}: has no rows; give a file with labels")
     people = _find_people(folder, [who, *(row.annotator for row in rows)])
-    who = people.get(who, who)
-    with folder.open_pool() as pool, pool.transaction():
-        if kind == LABEL_STUDIO:
-            from steepest.labelling.label_studio.annotations import Rules, read_export
+    rows = [replace(row, annotator=people.get(row.annotator, "")) for row in rows]
 
-            rules = Rules(folder, pool, background=background, disagreement=disagreement)
-            answers = read_export(path, rules)
-        else:
-            stems = FORMATS.get(kind).stems
-            rows = [replace(row, annotator=people.get(row.annotator, "")) for row in rows]
-            answers = to_answers(rows, path, folder.vocabulary, pool, stems=stems)
-        answers = merge(answers, str(path), folder.say)
+    def read(pool: ProjectPool) -> list[Answer]:
+        return to_answers(rows, path, folder.vocabulary, pool, stems=file.stems)
+
+    return ingest_answers(path, folder, read, relabel=relabel, who=people.get(who, who))
+
+
+def ingest_answers(
+    path: Path,
+    folder: LoopFolder,
+    read: Callable[[ProjectPool], Iterable[Answer]],
+    *,
+    relabel: bool,
+    who: str,
+) -> Ingested:
+    """Ingest the answers of a file, in one transaction.
+
+    Args:
+        path: The file.
+        folder: The loop's folder.
+        read: Reads the answers, about samples of the pool that it is given.
+        relabel: Whether labels on record may be replaced.
+        who: The person who labelled, where an answer names nobody.
+
+    Raises:
+        InputError: If the file cannot be used; the pool is then unchanged.
+        PoolError: If it contradicts what is on record; the pool is then unchanged.
+        JournalError: If the pool has lost labels that are in the loop's table.
+    """
+    with folder.open_pool() as pool, pool.transaction():
+        answers = merge(read(pool), str(path), folder.say)
         changes = plan(pool, answers, who=who, may_change=lambda _: relabel, say=folder.say)
         if path.resolve() != (folder.path / LABELS).resolve():
             check_known(folder, pool, answers)
@@ -215,19 +223,15 @@ def _rename(label: str, renamed: Mapping[str, str]) -> str:
     return BAR.join(renamed.get(name, name) for name in label.split(BAR))
 
 
-def _read_rows(path: Path, kind: str) -> list[Row]:
-    rows = list(FORMATS.get(kind)().read(path))
-    if not rows:
-        raise InputError(f"{path}: has no rows; give a file with labels")
-    return rows
+def find_kind(path: Path) -> str:
+    """Return the format that the name of a file or folder suggests.
 
-
-def _kind_of(path: Path) -> str:
+    Raises:
+        InputError: If it suggests none.
+    """
     if path.is_dir():
         return "yolo"
-    suffix = path.suffix.lower()
     kinds = {end: name for name in FORMATS.names() for end in FORMATS.get(name).suffixes}
-    kinds[".json"] = LABEL_STUDIO
-    if suffix not in kinds:
-        raise InputError(f"{path}: is no {', '.join(kinds)}; say what it is by --format")
-    return kinds[suffix]
+    if path.suffix.lower() not in kinds:
+        raise InputError(f"{path}: is no {', '.join(kinds)} or .json; add --format")
+    return kinds[path.suffix.lower()]

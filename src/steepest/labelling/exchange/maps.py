@@ -14,7 +14,7 @@ from steepest.core.files import write_atomically
 from steepest.core.seeds import SampleId
 from steepest.data.image_decoding import IMAGE_FORMATS
 from steepest.errors import DataError, InputError, first_line
-from steepest.labelling.exchange.answers import Map
+from steepest.labelling.formats.base import Map
 from steepest.pool.values import Label
 from steepest.tasks.segmentation import IGNORED
 

@@ -13,11 +13,12 @@ from typing import Any
 from steepest.core.parsing import parse_json
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, SteepestError, UnknownNameError
-from steepest.labelling.exchange.answers import Answer
+from steepest.labelling.exchange.answers import Answer, id_finder
 from steepest.labelling.exchange.folder import SERVER, LoopFolder
+from steepest.labelling.exchange.ingest import Ingested, ingest_answers
 from steepest.labelling.exchange.maps import map_label
-from steepest.labelling.exchange.rows import id_finder, read_text
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION
+from steepest.labelling.formats.base import read_text
 from steepest.labelling.label_studio.masks import draw_map, vote_map
 from steepest.labelling.label_studio.tasks import ID, KEY
 from steepest.labelling.project.ledger import ProjectPool
@@ -65,6 +66,34 @@ class Read:
 
     answers: list[Answer]
     asked: frozenset[SampleId]
+
+
+def ingest_export(
+    path: Path,
+    folder: LoopFolder,
+    *,
+    relabel: bool = False,
+    background: str | None = None,
+    disagreement: str = "refuse",
+) -> Ingested:
+    """Ingest a file of Label Studio's *Export*, as ``ingest`` does those of other formats.
+
+    Args:
+        path: The file.
+        folder: The loop's folder.
+        relabel: Whether labels on record may be replaced.
+        background: The class of unpainted pixels; None leaves them unknown.
+        disagreement: ``"refuse"`` or ``"majority"``, where annotators differ.
+
+    Raises:
+        InputError: If the file cannot be used; the pool is then unchanged.
+        PoolError: If it contradicts what is on record; the pool is then unchanged.
+    """
+
+    def read(pool: ProjectPool) -> list[Answer]:
+        return read_export(path, Rules(folder, pool, background, disagreement))
+
+    return ingest_answers(path, folder, read, relabel=relabel, who=f"{SERVER}unknown")
 
 
 def read_export(path: Path, rules: Rules) -> list[Answer]:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.answers import Map
 from steepest.labelling.exchange.vocabulary import Vocabulary
+from steepest.labelling.formats.base import Map
 from steepest.tasks.segmentation import IGNORED
 
 IMAGE, BRUSH, POLYGON = "image", "brush", "polygon"

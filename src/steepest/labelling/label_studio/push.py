@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from steepest.errors import InputError, UnknownNameError
@@ -85,9 +84,7 @@ def push(folder: LoopFolder, project: Project, pictures: Pictures) -> tuple[int,
 
 def _waiting(folder: LoopFolder, pool: ProjectPool) -> list[Pick]:
     """Return the waiting samples of all rounds; unscored ones come first."""
-    picks = [pick for number, part in find_waiting(folder, pool) for pick in picks_of(part, number)]
-    # JSON has no word for a score that nobody knows.
-    return [replace(pick, score=0.0) if math.isnan(pick.score) else pick for pick in picks]
+    return [pick for number, part in find_waiting(folder, pool) for pick in picks_of(part, number)]
 
 
 def _missing(picks: Sequence[Pick], project: Project, key: str) -> list[Pick]:

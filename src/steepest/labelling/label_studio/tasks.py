@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from steepest.core.seeds import SampleId
 from steepest.labelling.exchange.folder import LoopFolder
-from steepest.labelling.exchange.rounds import Round
+from steepest.labelling.exchange.rounds import Numbered, Round
 from steepest.labelling.exchange.vocabulary import MULTI_LABEL, SEGMENTATION, Vocabulary
 from steepest.labelling.label_studio.masks import BRUSH, IMAGE, POLYGON, make_regions
+from steepest.labelling.label_studio.pictures import Gallery
 from steepest.pool.values import Label
 
 CHOICES = "label"
@@ -98,7 +101,8 @@ def picks_of(made: Round, number: int) -> Iterator[Pick]:
     for sample, rank, score, guess in zip(
         picks.ids, picks.ranks, picks.scores, guesses, strict=True
     ):
-        yield Pick(sample, rank, score, guess, number, picks.model)
+        known = 0.0 if math.isnan(score) else score  # JSON has no unknown number.
+        yield Pick(sample, rank, known, guess, number, picks.model)
 
 
 def make_task(
@@ -156,3 +160,19 @@ def _result(
         return []
     value = {"choices": names}
     return [{"from_name": CHOICES, "to_name": IMAGE, "type": "choices", "value": value}]
+
+
+def tasks_text(made: Sequence[Numbered], folder: LoopFolder) -> str:
+    """Return picks as a file of tasks that Label Studio imports, with the pictures inside.
+
+    Args:
+        made: Rounds, or parts of them, in the order in which people should see them.
+        folder: The loop.
+    """
+    gallery, key = Gallery(folder.source), folder.key(folder.read_pool())
+    tasks = []
+    for number, part in made:
+        for pick in picks_of(part, number):
+            shown = gallery.picture(pick.id)
+            tasks.append(make_task(pick, shown.data_url, shown.size, folder, key))
+    return json.dumps(tasks) + "\n"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeGuard, get_args
 
 from steepest.errors import InputError
-from steepest.labelling.exchange.formats.csv import read_csv
-from steepest.labelling.exchange.formats.jsonl import read_jsonl
+from steepest.labelling.formats.csv import read_csv
+from steepest.labelling.formats.jsonl import read_jsonl
 from steepest.labelling.names import spellings, split_names
 from steepest.labelling.project.answers import check_annotator, find_annotator, set_current
 from steepest.labelling.project.classes import ClassList

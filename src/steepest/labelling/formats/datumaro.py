@@ -9,16 +9,16 @@ from typing import Any
 
 from steepest.core.files import write_atomically
 from steepest.errors import InputError
-from steepest.labelling.exchange.label_format import (
+from steepest.labelling.formats.base import (
     FORMATS,
     LabelFormat,
     LabelSet,
+    Row,
     boxes_refused,
     class_name,
     entries_of,
     read_table,
 )
-from steepest.labelling.exchange.rows import Row
 
 _IMAGE = 2
 """Datumaro's number for media that are images."""

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from steepest.core.files import write_atomically
 from steepest.errors import InputError
-from steepest.labelling.exchange.label_format import (
+from steepest.labelling.formats.base import (
     FORMATS,
     LabelFormat,
     LabelSet,
+    Row,
     class_name,
     read_table,
 )
-from steepest.labelling.exchange.rows import Row
 
 
 @FORMATS.register("fiftyone")

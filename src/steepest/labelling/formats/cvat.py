@@ -9,13 +9,14 @@ from xml.sax.saxutils import escape, quoteattr
 
 from steepest.core.files import write_atomically
 from steepest.errors import InputError
-from steepest.labelling.exchange.label_format import (
+from steepest.labelling.formats.base import (
     FORMATS,
     LabelFormat,
     LabelSet,
+    Row,
     boxes_refused,
+    read_text,
 )
-from steepest.labelling.exchange.rows import Row, read_text
 
 _SHAPES = frozenset(
     {"box", "cuboid", "ellipse", "mask", "points", "polygon", "polyline", "skeleton", "track"}

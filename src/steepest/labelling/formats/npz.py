@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from steepest.core.files import write_atomically
 from steepest.errors import InputError
-from steepest.labelling.exchange.label_format import FORMATS, LabelFormat, LabelSet
-from steepest.labelling.exchange.rows import Row
+from steepest.labelling.formats.base import FORMATS, LabelFormat, LabelSet, Row
 
 
 @FORMATS.register("npz")

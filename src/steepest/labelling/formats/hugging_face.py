@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from steepest.core.files import write_atomically
-from steepest.labelling.exchange.formats.jsonl import read_jsonl
-from steepest.labelling.exchange.label_format import FORMATS, LabelFormat, LabelSet
-from steepest.labelling.exchange.rows import Row
+from steepest.labelling.formats.base import FORMATS, LabelFormat, LabelSet, Row
+from steepest.labelling.formats.jsonl import read_jsonl
 
 
 @FORMATS.register("hugging-face")

@@ -9,13 +9,13 @@ from pathlib import Path
 from steepest.core.files import scratch_beside
 from steepest.data.folder import SUFFIXES
 from steepest.errors import InputError
-from steepest.labelling.exchange.label_format import (
+from steepest.labelling.formats.base import (
     FORMATS,
     LabelFormat,
     LabelSet,
+    Row,
     boxes_refused,
 )
-from steepest.labelling.exchange.rows import Row
 
 _SPLITS = ("train", "val", "test")
 

@@ -12,17 +12,17 @@ import numpy.typing as npt
 
 from steepest.core.files import write_atomically
 from steepest.core.seeds import SampleId
-from steepest.labelling.exchange.answers import Map
-from steepest.labelling.exchange.label_format import (
+from steepest.labelling.formats.base import (
     FORMATS,
     LabelFormat,
     LabelSet,
+    Map,
+    Row,
     boxes_refused,
     class_name,
     entries_of,
     read_table,
 )
-from steepest.labelling.exchange.rows import Row
 
 _SHAPES = ("bbox", "segmentation", "keypoints")
 

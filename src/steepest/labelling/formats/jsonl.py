@@ -10,8 +10,14 @@ from pathlib import Path
 from steepest.core.files import write_atomically
 from steepest.core.parsing import parse_json
 from steepest.errors import InputError
-from steepest.labelling.exchange.label_format import FORMATS, LabelFormat, LabelSet
-from steepest.labelling.exchange.rows import Row, read_text, skip_reason
+from steepest.labelling.formats.base import (
+    FORMATS,
+    LabelFormat,
+    LabelSet,
+    Row,
+    read_text,
+    skip_reason,
+)
 from steepest.selecting.selection import Selection
 
 _OUR_KEYS = frozenset({"label", "labels", "skip"})

@@ -11,8 +11,14 @@ from pathlib import Path
 from steepest.core.files import write_atomically
 from steepest.core.wording import counted
 from steepest.errors import InputError
-from steepest.labelling.exchange.label_format import FORMATS, LabelFormat, LabelSet
-from steepest.labelling.exchange.rows import Row, read_text, skip_reason
+from steepest.labelling.formats.base import (
+    FORMATS,
+    LabelFormat,
+    LabelSet,
+    Row,
+    read_text,
+    skip_reason,
+)
 from steepest.labelling.names import BAR
 from steepest.selecting.selection import Selection
 

@@ -3,17 +3,64 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from steepest.core.parsing import parse_json
 from steepest.core.registry import Registry
 from steepest.core.seeds import SampleId
 from steepest.errors import InputError, first_line
-from steepest.labelling.exchange.answers import Map
-from steepest.labelling.exchange.rows import Row, read_text
+
+Reader = Callable[[Path], Iterator["Row"]]
+"""Reads the rows of a file."""
+
+Map = npt.NDArray[np.uint8]
+"""Class numbers [H, W], 255 where no class is known."""
+
+_NOT_SKIPPED = frozenset({"false", "no", "0"})
+"""What spreadsheets write for a box that is not ticked."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a label file.
+
+    Attributes:
+        where: Its place in the file, such as ``"line 3"``.
+        id: The sample, as it is written.
+        label: The label as it is written; None or empty text says that there is none yet.
+        skip: Why the sample is skipped; empty if it is not.
+        annotator: The person who said so; empty if the file does not say.
+        at: When, as it is written; empty if the file does not say.
+    """
+
+    where: str
+    id: object
+    label: object
+    skip: str = ""
+    annotator: str = ""
+    at: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether it says no label."""
+        return self.label is None or (isinstance(self.label, str) and not self.label.strip())
+
+    @property
+    def answered(self) -> bool:
+        """Whether someone has given a label, or said that nobody can."""
+        return bool(self.skip) or not self.empty
+
+
+def skip_reason(told: str) -> str:
+    """Return why a sample is skipped; empty if what is written says that it is not."""
+    reason = told.strip()
+    return "" if reason.lower() in _NOT_SKIPPED else reason
 
 
 @dataclass(frozen=True)
@@ -71,9 +118,7 @@ class LabelFormat(ABC):
         """
 
 
-FORMATS: Registry[type[LabelFormat]] = Registry(
-    "format of labels", "steepest.labelling.exchange.formats"
-)
+FORMATS: Registry[type[LabelFormat]] = Registry("format of labels", "steepest.labelling.formats")
 
 
 def read_table(path: Path, format_name: str, keys: Iterable[str]) -> dict[str, object]:
@@ -125,3 +170,21 @@ def boxes_refused(where: str, what: str) -> InputError:
         f"{where}: is {what}, and only labels of whole images can be read; export classification "
         "labels instead"
     )
+
+
+def read_text(path: Path) -> str:
+    """Read a file of UTF-8 text, with or without the mark that some programs put first.
+
+    Raises:
+        InputError: If it cannot be read, or holds nothing.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}, line {line}: is no UTF-8; save the file as UTF-8") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if not text.strip():
+        raise InputError(f"{path}: is empty; give a file with labels")
+    return text
