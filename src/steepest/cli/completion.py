@@ -105,7 +105,7 @@ def _arguments(parser: Parser) -> Iterator[argparse.Action]:
 
 
 def _values(action: argparse.Action) -> list[str]:
-    """Return what may be given for an argument; nothing if it may be anything."""
+    """Return the completions of an argument; nothing if it may be anything."""
     if "--strategy" in action.option_strings or action.dest == "strategy":
         return list(STRATEGIES.names())
     return [str(choice) for choice in action.choices or ()]

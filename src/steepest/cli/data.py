@@ -236,7 +236,7 @@ def _read_all(data: ImageSet, progress: Progress) -> None:
 
 
 def _read_column(column: Streamed, classes: int | None, step: Step) -> list[str]:
-    """Read one sample after another, and return what is wrong."""
+    """Read all samples one by one, and return the errors."""
     faults = []
     for row in range(len(column)):
         try:

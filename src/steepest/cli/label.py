@@ -1,4 +1,4 @@
-"""Label images or texts on a local page that picks what to label next.
+"""Label images or texts on a local page that picks the next ones to label.
 
 The same command goes on where it was left. Labels are kept in the folder .steepest beside the
 images, or TABLE.steepest beside a table of texts; the page exports them as CSV, JSON lines or

@@ -1,4 +1,4 @@
-"""Label with a Label Studio server: send picks there, fetch what people said, or keep doing both.
+"""Label with a Label Studio server: push picks, pull annotations, or keep doing both.
 
 The token is read from LABEL_STUDIO_TOKEN, and from nowhere else.
 """

@@ -15,10 +15,10 @@ _EXAMPLES = "examples:"
 
 
 class Parser(argparse.ArgumentParser):
-    """An ``ArgumentParser`` whose usage names what is required and leaves the rest to the help."""
+    """An ``ArgumentParser`` whose usage shows only required arguments."""
 
     def format_usage(self) -> str:
-        """Return one line: the command, ``[options]``, required options and what it takes."""
+        """Return the usage in one line: command, ``[options]``, required options and arguments."""
         return f"usage: {self._usage()}\n"
 
     def format_help(self) -> str:

@@ -34,7 +34,7 @@ def show_groups(
     baseline: str | None = None,
     metric: str | None = None,
 ) -> None:
-    """Print the table of each comparison, and what is left of all.
+    """Print the table of each comparison, and the remaining runs.
 
     Args:
         comparisons: What to show.

@@ -132,7 +132,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _tell_of_runs(work: Workspace, runs: Sequence[Wanted], *, making: bool) -> None:
-    """Say how many runs there are, and what of the others the same command can do."""
+    """Report the number of complete runs, and which others the same command can make."""
     left = [run for run in runs if not run.complete]
     told = {
         run.folder: problem for run in left if (problem := work.problem_of(run.group, run.strategy))

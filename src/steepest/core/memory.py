@@ -42,7 +42,7 @@ def _from_meminfo() -> int | None:
 
 
 def _from_control_group() -> int | None:
-    """Return what a container may still take; the machine's own number knows nothing of it."""
+    """Return the memory left in the container's limit, which the machine's own number ignores."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit = (folder / "memory.max").read_text(encoding="ascii").strip()

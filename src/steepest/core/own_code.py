@@ -111,7 +111,7 @@ _FOLDERS: dict[str, None] = {}
 
 @contextmanager
 def own_code_importable() -> Iterator[None]:
-    """Let processes that are started meanwhile find what was imported by ``import_own``."""
+    """Let processes started meanwhile find modules imported by ``import_own``."""
     before = list(sys.path)
     sys.path[:0] = _FOLDERS
     try:

@@ -94,7 +94,7 @@ def show_progress(enabled: bool = True) -> Progress:
 
 
 def as_progress(progress: bool | Progress) -> Progress:
-    """Return where progress is shown: as given, or what suits standard error, or nowhere.
+    """Return the progress display: as given, suited to standard error, or none.
 
     Raises:
         InputError: If it is no way to show progress.

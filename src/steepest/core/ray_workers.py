@@ -286,7 +286,7 @@ class _Flights:
     def next_ones(
         self, actors: Sequence[ActorHandle[Any]]
     ) -> Iterator[tuple[int, ActorHandle[Any]]]:
-        """Yield what to give to whom now."""
+        """Yield the next items and their workers."""
         load = dict.fromkeys(actors, 0)
         for _, actor in self.references.values():
             load[actor] = load.get(actor, 0) + 1

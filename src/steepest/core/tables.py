@@ -46,7 +46,7 @@ def from_table(cls: type[T], table: Mapping[str, Any], where: str = "") -> T:
 
 @cache
 def _hints(cls: type[object]) -> dict[str, Any]:
-    """Return the types of a class's fields: reading them anew would take most of the time."""
+    """Return the types of a class's fields, cached because resolving them is slow."""
     return get_type_hints(cls)
 
 

@@ -78,7 +78,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any] | None:
 
 
 def _digest(tensors: Mapping[str, Tensor], said: str) -> str:
-    """Return what changes with any name, shape, type or byte, or with what is said of them."""
+    """Return a digest of all names, shapes, types and bytes, and of the metadata."""
     digest = hashlib.sha256()
     for name, value in sorted(tensors.items()):
         head = json.dumps([name, str(value.dtype), list(value.shape)]).encode()

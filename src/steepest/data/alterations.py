@@ -18,7 +18,7 @@ _NOISE_PURPOSE = "a simulated annotator who errs"
 
 
 def limited(data: ImageSet, limit: int) -> ImageSet:
-    """Return a random part of a data set, always the same; ids are counted anew.
+    """Return a fixed random part of a data set; ids are numbered again.
 
     Args:
         data: The whole.

@@ -326,7 +326,7 @@ def to_labels(labels: Array) -> Tensor:
 
 
 def _refuse_numbers(rows: Tensor) -> None:
-    """Say what to do with numbers [N, K] where yes and no belong.
+    """Return the remedy for numbers [N, K] in place of yes and no.
 
     Raises:
         DataError: If they are 0, 1 and what may stand for a label that is not known.

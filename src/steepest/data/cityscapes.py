@@ -154,7 +154,7 @@ def _list(place: Path, split: str, count: int) -> SceneFiles:
 
 
 def _make_tables() -> npt.NDArray[np.uint8]:
-    """Return what each byte of a map stands for, in maps of classes and of label ids [2, 256]."""
+    """Return the class of each byte in maps of classes and of label ids [2, 256]."""
     tables = np.full((2, 256), NO_LABEL, dtype=np.uint8)
     tables[:, IGNORED] = IGNORED
     tables[0, : len(CLASSES)] = np.arange(len(CLASSES))

@@ -42,7 +42,7 @@ def identify(data: ImageSet) -> dict[str, Any]:
 
 
 def comparable(data: Mapping[str, Any], stored: object) -> dict[str, Any]:
-    """Return an identity without what one that was stored earlier could not tell.
+    """Return an identity without the fields that an earlier version did not store.
 
     Args:
         data: As ``identify`` returns it.

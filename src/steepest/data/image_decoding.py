@@ -293,7 +293,7 @@ def upright_size(image: Image.Image, exif: Image.Exif) -> tuple[int, int]:
 
 
 def refuse_wide_pixels(image: Image.Image) -> None:
-    """Refuse an image, as opened, of whose pixels it is not known what white is.
+    """Raise on an opened image whose white level is unknown.
 
     Raises:
         ValueError: Saying what they are; conversion to bytes would cut them off.
@@ -326,7 +326,7 @@ def refuse_pages(image: Image.Image) -> None:
 
 
 def to_eight_bits(image: Image.Image) -> Image.Image:
-    """Return an image whose conversion to RGB or grey keeps what it shows."""
+    """Return an image that can be converted to RGB or grey without loss of content."""
     from PIL import Image
 
     if image.mode.startswith("I"):

@@ -184,7 +184,7 @@ class RemoteArray(Dataset[Tensor]):
 
 
 class ListedImages(Dataset[Tensor]):
-    """Images in a folder that need not be searched, because a list says what is in it.
+    """Images of a folder by a list of its files, without searching it.
 
     Args:
         root: The folder, here or remote.

@@ -175,7 +175,7 @@ def _list(place: Path, classes: int) -> SceneFiles:
 
 
 def _look_at_masks(files: SceneFiles) -> None:
-    """Refuse masks of black and white, whose white would be taken for what nobody knows."""
+    """Raise on masks of black and white, whose white would be read as unknown."""
     reader = MapReader(files, (0, 0), None)
     values: set[int] = set()
     for row in range(min(len(files), _LOOKED_AT)):

@@ -38,7 +38,7 @@ class Reader(Protocol):
 
 
 def default_workers() -> int:
-    """Return how many processes read ahead: one core is left for who uses what they read."""
+    """Return the number of reading processes: one core is left for their consumer."""
     return min(_MOST_WORKERS, usable_cores() - 1)
 
 

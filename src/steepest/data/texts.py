@@ -239,7 +239,7 @@ def ids_of_table(source: Any) -> Sequence[SampleId] | None:  # noqa: ANN401
 
 
 class TokenisedTexts(Dataset[dict[str, Tensor]]):
-    """Texts as a model reads them: a row is what a tokenizer makes of a text, without padding.
+    """Tokenised texts: a row is a text's tokens, without padding.
 
     Args:
         texts: Texts [N], or rows that ``read_texts`` gave.
@@ -395,7 +395,7 @@ def _own_ids(columns: Mapping[str, Sequence[Any]], count: int) -> Sequence[Sampl
 
 
 def _namer(source: Any, column: str) -> Callable[[Any], str]:  # noqa: ANN401
-    """Return what names the class of a cell; nothing where it says none."""
+    """Return the class name in a cell; nothing if it is empty."""
     names = getattr(getattr(source, "features", {}).get(column), "names", None) or ()
 
     def say(value: Any) -> str:  # noqa: ANN401

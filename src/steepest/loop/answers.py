@@ -1,4 +1,4 @@
-"""Turns what a person or program returns as labels into answers that a pool takes."""
+"""Converts labels from people or programs into answers for a pool."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def ask_for(who: Asking, ids: Sequence[SampleId]) -> Iterator[Answers]:
 
 
 def check_functions(**given: object) -> None:
-    """Refuse at once what could not be called later.
+    """Raise early if a callback cannot be called.
 
     Args:
         given: By name; all but ``fit`` may be None.
@@ -108,7 +108,7 @@ def check_functions(**given: object) -> None:
 
 
 def as_answers(told: Answers | Mapping[Any, Any]) -> Answers:
-    """Return labels by id as answers; None is a sample that nobody can label.
+    """Return labels by id as answers; None skips a sample.
 
     Raises:
         InputError: If it is no mapping, or holds what is no id or label.
@@ -152,14 +152,14 @@ def give(pool: Pool, told: Mapping[Any, Any], kinds: LabelKinds) -> None:
 
 
 def _says_otherwise(pool: Pool, sample: SampleId, label: Label) -> bool:
-    """Say whether a pool has another label that nobody corrected."""
+    """Return whether a pool has another label that was not corrected."""
     if pool.state(sample) is not State.LABELLED or pool.label_of(sample) == label:
         return False
     return all(event.verb is not Verb.RELABEL for event in pool.history(sample))
 
 
 def _as_label(told: Any, sample: SampleId) -> Label:  # noqa: ANN401
-    """Return a label as a pool keeps it, and refuse what tables and keyboards say for none."""
+    """Return a label as a pool stores it, and raise on spellings of a missing label."""
     plain = _plain(told)
     several = plain if isinstance(plain, (list, tuple)) else [plain]
     remedy = ""

@@ -29,7 +29,7 @@ def as_rows(samples: Any) -> tuple[Any, int]:  # noqa: ANN401
 
 
 def numbers_of(samples: Any) -> npt.NDArray[np.float64] | None:  # noqa: ANN401
-    """Return samples as rows of numbers [N, D], if that is what they are."""
+    """Return samples as rows of numbers [N, D], if possible."""
     dense = samples.toarray() if hasattr(samples, "toarray") else samples
     try:
         rows = np.asarray(dense, dtype=np.float64)

@@ -14,7 +14,7 @@ from steepest.modules.batches import call
 
 
 def check_classifier(estimator: Any) -> None:  # noqa: ANN401
-    """Refuse what does not learn classes.
+    """Raise if an estimator is not a classifier.
 
     Raises:
         InputError: Saying what it is.
@@ -71,7 +71,7 @@ class LogOutputs(nn.Module):
 
 
 def torch_inside(estimator: Any, inputs: Any) -> tuple[nn.Module, Any] | None:  # noqa: ANN401
-    """Return an estimator's torch module that gives logits, and what it is shown.
+    """Return an estimator's torch module that returns logits, and its inputs.
 
     Args:
         estimator: Fitted; a pipeline is looked at by its last step, a search by what it found.

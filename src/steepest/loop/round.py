@@ -1,4 +1,4 @@
-"""Rounds of a loop: what is recorded, how long it took, and what was asked for in it."""
+"""Rounds of a loop: records, times and queries."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def check_rounds(rounds: Any) -> int:  # noqa: ANN401
 
 
 def as_metrics(told: object) -> dict[str, float]:
-    """Return what ``evaluate`` said as numbers by name.
+    """Return the result of ``evaluate`` as numbers by name.
 
     Raises:
         InputError: If it is neither a number nor numbers by name.
@@ -102,14 +102,14 @@ def _number(value: Any, name: str) -> float:  # noqa: ANN401
 
 
 class Stopwatch:
-    """Adds up what each stage takes, until it is read."""
+    """Adds up the seconds of each stage."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
 
     @contextmanager
     def time(self, stage: str) -> Iterator[None]:
-        """Count what happens inside for a stage, also if it fails."""
+        """Count the time inside for a stage, also if it fails."""
         start = time.perf_counter()
         try:
             yield
@@ -118,7 +118,7 @@ class Stopwatch:
             self._seconds[stage] = self._seconds.get(stage, 0.0) + spent
 
     def take(self) -> dict[str, float]:
-        """Return the seconds by stage, and begin anew."""
+        """Return the seconds by stage, and reset them."""
         taken, self._seconds = self._seconds, {}
         return {stage: round(spent, 6) for stage, spent in taken.items()}
 
@@ -137,7 +137,7 @@ def waiting_in(pool: Pool) -> tuple[SampleId, ...]:
 
 
 def asked_in(pool: Pool, cycle: int) -> dict[SampleId, str]:
-    """Return what was asked for in one round, in order, and who chose it."""
+    """Return the queries of one round in order, and the strategy that chose them."""
     queries = (event for event in pool.events() if event.verb is Verb.QUERY)
     return {event.id: event.who for event in queries if event.cycle == cycle}
 

@@ -94,14 +94,14 @@ def _read(file: Path) -> dict[int, Trace] | None:
 
 
 def _look_twice(samples: Samples, positions: Sequence[int]) -> list[Trace]:
-    """Return what samples hold, or nothing if that is not the same each time."""
+    """Return the contents of samples, or nothing if they vary between reads."""
     first, again = _look(samples, positions), _look(samples, positions)
     both = list(zip(first, again, strict=False))
     return [trace for trace, _ in both] if all(_alike(*pair) for pair in both) else []
 
 
 def _look(samples: Samples, positions: Sequence[int]) -> list[Trace]:
-    """Return what the first of some samples hold; of none if they cannot be read."""
+    """Return the contents of the first samples; nothing if they cannot be read."""
     found: list[Trace] = []
     end = time.monotonic() + _MOST_SECONDS
     try:

@@ -83,7 +83,7 @@ class SharedLabels:
             return [row for row in _rows(pool.ids(State.QUERIED)) if row not in free]
 
     def ask(self, rows: Sequence[int], cycle: int, who: str) -> None:
-        """Note that rows are asked about; those that are already, or have an answer, are passed."""
+        """Record that rows are queried; those already queried or answered are skipped."""
         with self._open() as pool, pool.transaction():
             new = [row for row in rows if pool.state(row) is State.UNLABELLED]
             pool.query(new, cycle=cycle, who=who)

@@ -85,7 +85,7 @@ def names() -> list[str]:
 
 
 def draw_convolutions(model: nn.Module) -> None:
-    """Draw every convolution's weights from N(0, 2 / fan_out) anew and set its bias to 0.
+    """Initialise every convolution's weights from N(0, 2 / fan_out) and its bias with 0.
 
     The variance of gradients then stays the same from layer to layer. The fan-out counts the
     kernel: its size times the output channels.

@@ -88,7 +88,7 @@ def find_made(name: str) -> nn.Module | None:
 
 
 def _missing(error: Exception) -> str:
-    """Say how a builder is given what it lacks."""
+    """Return the remedy for a missing option of a builder."""
     if not isinstance(error, TypeError) or "missing" not in str(error):
         return ""
     return (

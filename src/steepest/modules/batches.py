@@ -103,7 +103,7 @@ def tensors_of(inputs: Inputs) -> list[Tensor]:
 
 
 def _say_instead(item: object) -> str:
-    """Return the remedy for something that is no tensor with samples, as the end of a message."""
+    """Return the remedy for something other than a tensor of samples, as the end of a message."""
     if item is None:
         return ": leave it out"
     if isinstance(item, (bool, int, float, str)) or (isinstance(item, Tensor) and not item.ndim):

@@ -220,7 +220,7 @@ def _is_shared(module: nn.Module) -> bool:
 
 
 def check_company(alone: Any, rows: Tensor, together: Any, coarseness: float) -> None:  # noqa: ANN401
-    """Raise if what a model returns for samples differs between one by one and side by side.
+    """Raise if a model's output for samples differs between one by one and together.
 
     Args:
         alone: The outputs of a batch whose samples went through the model one by one.

@@ -139,7 +139,7 @@ class _Masks:
     def keep(
         self, layer: str, call: int, draw: int, rate: float, shape: torch.Size, device: torch.device
     ) -> Tensor:
-        """Return what is kept of one sample's activation, as a mask of its shape."""
+        """Return the dropout mask of one sample's activation."""
         key = (layer, call, draw, rate, shape, device)
         mask = self._known.get(key)
         if mask is None:
@@ -289,7 +289,7 @@ class Watch:
         self._broken = False
 
     def enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note what a layer reads."""
+        """Record a layer's input."""
         self._depth += 1
         begun = self._start is not None
         if self._depth > 1 or self._broken or not (begun or module in self._dropouts):
@@ -305,7 +305,7 @@ class Watch:
             self._follow(module, x)
 
     def leave(self, made: object) -> None:
-        """Note what a layer makes."""
+        """Record a layer's output."""
         self._depth -= 1
         if self._depth > 0 or self._broken or self._start is None:
             return
@@ -315,7 +315,7 @@ class Watch:
             self._give_up()
 
     def tail(self, logits: Tensor) -> Tail | None:
-        """Return what happened between the first dropout and the logits, if it is known."""
+        """Return the computation between the first dropout and the logits, if known."""
         if self._broken or self._start is None or self._last is None or not _is_plain(logits):
             return None
         start, version = self._start

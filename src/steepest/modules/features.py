@@ -54,7 +54,7 @@ def extract_features(
     penultimate: str | None = None,
     blocks: Sequence[str] | None = None,
 ) -> Features:
-    """Run a model once, in the mode that it is in, and keep what it computes on the way.
+    """Run a model once in its current mode, and keep intermediate results.
 
     Args:
         model: Any module that returns logits, or carries them in its output.

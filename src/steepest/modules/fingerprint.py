@@ -52,7 +52,7 @@ def _describe(module: nn.Module) -> str:
 
 
 def _constants(module: nn.Module) -> list[tuple[str, object]]:
-    """Return what a layer of torch was built with, such as attention heads, which few print.
+    """Return the arguments a torch layer was built with, such as attention heads.
 
     Attributes of other classes may be counters, so these have to say themselves what matters.
     """

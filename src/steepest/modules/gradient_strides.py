@@ -1,4 +1,4 @@
-"""Keep a wrong gradient of torch's own from what is measured.
+"""Work around a wrong gradient of torch.
 
 On a CPU, torch 2.13 misreads the gradient of an evaluating batch normalisation where some size is
 1, as for one sample, if its strides are not those of the input, as behind

@@ -49,7 +49,7 @@ def last_layer_squares(
 
 
 def last_layer_inputs(model: nn.Module, inputs: Inputs) -> tuple[Any, nn.Linear, Tensor]:
-    """Run one batch; returns the model's outputs, its last layer and what that reads [N, D].
+    """Run one batch; returns the model's outputs, its last layer and that layer's inputs [N, D].
 
     Raises:
         ModelError: If the logits do not come straight from a linear layer.
@@ -79,7 +79,7 @@ def last_layer_inputs(model: nn.Module, inputs: Inputs) -> tuple[Any, nn.Linear,
 
 
 def _factors(layer: nn.Linear, features: Tensor) -> Tensor:
-    """Return what the squared slope of the logits is multiplied with, per parameter [N, P]."""
+    """Return the factor of the squared slope of the logits, per parameter [N, P]."""
     squares = features.square().sum(1)
     columns = {"weight": squares, "bias": torch.ones_like(squares)}
     names = [name for name, p in layer.named_parameters(recurse=False) if p.requires_grad]

@@ -31,7 +31,7 @@ _MOST = 0.25
 
 
 def check_precision(precision: str) -> None:
-    """Raise if there is no such precision.
+    """Raise on an unknown precision.
 
     Raises:
         UnknownNameError: Names the nearest.
@@ -72,7 +72,7 @@ def _casting_for(precision: Precision, device: torch.device) -> AbstractContextM
 
 
 def casting_now(device: torch.device) -> Casting:
-    """Return what is cast to on a device at the moment, by a model's own autocast too."""
+    """Return the active autocast type of a device."""
     kind = device.type
     known = kind in _ALWAYS_KNOWN or torch.amp.is_autocast_available(kind)
     casts = known and torch.is_autocast_enabled(kind)
@@ -132,7 +132,7 @@ def differ(one: Tensor, other: Tensor, within: Tensor | float) -> Tensor:
 
 
 class Coarseness(TorchFunctionMode):
-    """Sees in what precision a model computes, whatever its weights are in: it may cast.
+    """Observes the precision a model computes in, which casts may change.
 
     Attributes:
         worst: The coarseness of the results seen so far.
@@ -152,7 +152,7 @@ class Coarseness(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Let one torch function run, and look at what it returns."""
+        """Run one torch function and inspect its result."""
         result = func(*args, **(kwargs or {}))
         self.called.add(func)
         for tensor in tensors_in(result):

@@ -83,7 +83,7 @@ class Buffers:
         ]
 
     def changed(self) -> bool:
-        """Say whether some buffer is not what it was."""
+        """Return whether a buffer has changed."""
         return any(
             buffer._version != version  # noqa: SLF001
             or name not in module._buffers  # noqa: SLF001 - a scripted module's have no ``get``
@@ -92,7 +92,7 @@ class Buffers:
         )
 
     def put_back(self) -> None:
-        """Make every buffer what it was."""
+        """Restore every buffer."""
         for module, name, buffer, version, values in self._saved:
             if buffer._version != version:  # noqa: SLF001
                 buffer.copy_(values)

@@ -176,7 +176,7 @@ def _check_layer(layer: str, names: Iterable[str], where: str) -> None:
 
 
 def _reset_counters(wanted: Mapping[str, Tensor], found: dict[str, Tensor]) -> None:
-    """Begin to count anew where statistics come without their counter."""
+    """Reset the counter of statistics that come without one."""
     for name, value in wanted.items():
         layer = name.removesuffix(_COUNTER)
         if layer != name and name not in found and f"{layer}.running_mean" in found:
@@ -202,7 +202,7 @@ def _check_fit(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], path: 
 
 
 def _check_kinds(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse what is no weight where one is due: torch would convert it without a word."""
+    """Raise on values that are not weights, which torch would convert silently."""
     strange = [
         name
         for name, value in wanted.items()
@@ -249,7 +249,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
 
 def unwrap_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return a state without what wrappers such as DataParallel put in front of every name."""
+    """Return a state without the prefixes of wrappers such as DataParallel."""
     outer = len(_find_wrapper(state))
     return {name[outer:]: value for name, value in state.items()}
 

@@ -1,1 +1,1 @@
-"""Every table and figure of the paper, made again and set beside what was published."""
+"""Every table and figure of the paper, reproduced beside the published numbers."""

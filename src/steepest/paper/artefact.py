@@ -87,7 +87,7 @@ def all_artefacts() -> tuple[Artefact, ...]:
 
 
 def _place(one: Artefact) -> tuple[int, str, str]:
-    """Return where an artefact stands among others: as in the paper, what is beyond it last."""
+    """Return the sort key of an artefact: as in the paper, additions last."""
     first = one.paper.partition(" ")[0]
     kinds = ("Figure", "Table", "Equations", "Appendix")
     return (kinds.index(first) if first in kinds else len(kinds), one.paper, one.name)

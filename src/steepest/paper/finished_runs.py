@@ -172,7 +172,7 @@ def _below(folder: Path) -> Iterator[StoredRun]:
 
 
 def _told(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration as one table, without what is not worth telling."""
+    """Return a configuration as one table, without irrelevant keys."""
     return _flat(without(table, _SILENT))
 
 

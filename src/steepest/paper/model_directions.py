@@ -145,7 +145,7 @@ def _read(path: Path, curvature: CurvatureName, loss: LossName) -> list[Directio
 
 
 class ModelInfluences:
-    """Influences by model, on the candidates of the cycle before it and of its own.
+    """Influences by model, on the candidates of its own cycle and the one before.
 
     The model T(c+1) is asked about the candidates of cycle c, and as the next T(c) about those of
     cycle c + 1. Most of them are the same samples, and one pass serves both.

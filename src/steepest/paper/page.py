@@ -60,7 +60,7 @@ class Made:
         return f"{self.artefact.paper}, tried on {' and '.join(stands)}"
 
     def substitutions(self, level: Level) -> str:
-        """Say what a trial took in place of which data of the paper."""
+        """Name the data that a trial used in place of the paper's."""
         stands: dict[str, list[str]] = {}
         for data, stand in level.stand_ins(self.artefact.needs()).items():
             stands.setdefault(stand, []).append(data)

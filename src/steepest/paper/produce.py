@@ -1,4 +1,4 @@
-"""From names to pages: make what is missing, compute every artefact, write everything."""
+"""Makes missing runs, computes every artefact, and writes the pages."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def tell_departures(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
 
 
 def tell_missing(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
-    """Return a sentence for each thing that is not there, with what to do about it."""
+    """Return a sentence for each missing thing, with the remedy."""
     sentences: dict[str, None] = {}
     for need in needs:
         if not need.only_if_found:
@@ -121,7 +121,7 @@ def tell_missing(work: Workspace, needs: Iterable[Need]) -> tuple[str, ...]:
 
 
 def _left_out(work: Workspace, need: Need) -> Iterable[str]:
-    """Tell what the paper's table has and nobody asked for: without it, it is a part."""
+    """Report parts of the paper's table that were not requested, so that it is partial."""
     group, level = work.comparison(need).name, work.level
     others = [name for name in need.strategies if name not in work.only]
     if work.only and others:

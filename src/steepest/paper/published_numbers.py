@@ -122,7 +122,7 @@ def row(
     *,
     comparable: bool = True,
 ) -> Row:
-    """Return one row: what it is about, ours with its spread, the paper's, and the difference.
+    """Return one row: its subject, our number with its spread, the paper's, and the difference.
 
     Args:
         about: Columns of its own.

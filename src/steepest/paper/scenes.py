@@ -1,4 +1,4 @@
-"""Coloured rectangles with label maps: what a trial learns instead of street scenes."""
+"""Coloured rectangles with label maps, for trials in place of street scenes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRAIN, _TEST, _SIDE = 24, 8, 32
 
 
 def scenes_in(work: Path) -> Path:
-    """Return where the scenes are, in the folder for what analyses keep."""
+    """Return the path of the scenes, in the folder of stored analyses."""
     return work / "scenes.npz"
 
 

@@ -93,7 +93,7 @@ class Workspace:
 
     @contextmanager
     def as_far_as_time_allows(self) -> Iterator[list[str]]:
-        """Do long work step by step; when the time is up, what is done so far is kept.
+        """Do long work step by step; when the time is up, finished steps are kept.
 
         Yields:
             A list that then holds a sentence about it, for ``Findings.missing``.
@@ -218,7 +218,7 @@ class Workspace:
         return model.to(self.device).eval()
 
     def labelled(self, run: FinishedRun, cycle: int) -> list[SampleId]:
-        """Return what a cycle's model was trained on, in the order in which it was bought."""
+        """Return the training data of a cycle's model, in the order of labelling."""
         first = initial_ids(self.data(run).ids, run.config.loop.initial, run.seed)
         bought = [s for record in run.records[: cycle % run.cycles] for s in record.selected]
         return [*first, *bought]
@@ -235,7 +235,7 @@ class Workspace:
         return [free[int(r)] for r in random_subset(free, run.config.loop.candidates, seed)]
 
     def choice_after(self, run: FinishedRun, cycle: int) -> tuple[SampleId, ...] | None:
-        """Return what was chosen after a cycle, or after the last one what would be.
+        """Return the picks of a cycle, or those that the last cycle would make.
 
         Returns:
             Ids, best first; None where that takes models which the last cycle did not train.
@@ -247,7 +247,7 @@ class Workspace:
         return None if chosen is None else tuple(chosen)
 
     def labels(self, run: FinishedRun, ids: Sequence[SampleId], purpose: str) -> Tensor:
-        """Return true labels [N], for an analysis that says what for."""
+        """Return true labels [N], for an analysis with a stated purpose."""
         rows = [int(i) for i in ids]
         labels = self.data(run).train_labels.unseal_rows(rows, purpose)
         return labels if isinstance(labels, Tensor) else labels[:]
@@ -366,7 +366,7 @@ def keep(path: Path, value: Any) -> Any:  # noqa: ANN401
 
 
 def recall(path: Path) -> tuple[Any] | None:
-    """Return what was written, in a tuple of one; None if it is not there, or damaged."""
+    """Return the stored contents in a tuple of one; None if missing or damaged."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         value = stored["value"]

@@ -59,7 +59,7 @@ def write_index(out: Path, level: Level) -> Path:
 
 
 def _entry(file: Path, level: Level) -> Entry | None:
-    """Return what an artefact's data say of it; None if it is of another size, or none."""
+    """Return the stored summary of an artefact; None if missing or of another size."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         if data["preset"] != level.name:
@@ -77,7 +77,7 @@ def _entry(file: Path, level: Level) -> Entry | None:
 
 
 def _parts(made: Made, level: Level) -> tuple[Part, ...]:
-    """Return tables and figures; without any number of ours, what is published."""
+    """Return tables and figures; without numbers of ours, the published ones."""
     if not made.findings.rows:
         if not level.comparable:
             return ()
@@ -88,7 +88,7 @@ def _parts(made: Made, level: Level) -> tuple[Part, ...]:
 
 
 def rows_csv(rows: Sequence[Row], preset: str) -> str:
-    """Return rows as CSV; what is not there is empty, and several values are joined by blanks.
+    """Return rows as CSV; missing values are empty, several values are joined by blanks.
 
     Args:
         rows: The result.

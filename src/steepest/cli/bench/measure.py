@@ -26,7 +26,7 @@ Known_co = TypeVar("Known_co", bound=Saved, covariant=True)
 
 
 class Bench(Protocol[Known_co]):
-    """A benchmark that tells what it knows at any time."""
+    """A benchmark that can report its results at any time."""
 
     def run(self, after_each: Callable[[Known_co], None] | None = None) -> Known_co:
         """Measure everything."""
@@ -47,7 +47,7 @@ def add_numbers(parser: argparse.ArgumentParser) -> None:
 
 
 def given(value: int | None, default: int) -> int:
-    """Return what was given, or the default; 0 is given too."""
+    """Return a value, or the default for None; 0 is a value."""
     return default if value is None else value
 
 

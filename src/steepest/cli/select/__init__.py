@@ -1,4 +1,4 @@
-"""Choose what to label next from a folder of images, a table of texts or an array.
+"""Choose the samples to label next from a folder of images, a table of texts or an array.
 
 Without --model, samples are chosen by the features of a pretrained net and the labels in --labels,
 if there are any yet. With --model, they are chosen by your own model.

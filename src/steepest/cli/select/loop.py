@@ -86,7 +86,7 @@ def _place_of(pool: Path) -> str:
 
 
 def class_names(arguments: argparse.Namespace, settings: Settings | None) -> tuple[str, ...]:
-    """Return the classes' names in the model's order; none if nobody said them.
+    """Return the class names in the model's order, if known.
 
     Raises:
         InputError: If they cannot be used.
@@ -113,7 +113,7 @@ def choose_round(
     pool: PoolLike,
     choose: Choose,
 ) -> Selection | None:
-    """Choose the next round of a loop, note it there, and write out what waits.
+    """Choose the next round of a loop, record it, and write the waiting samples.
 
     Returns:
         What was chosen now; None if enough samples wait.
@@ -171,7 +171,7 @@ def say_chosen(arguments: argparse.Namespace, picks: Selection) -> None:
 
 
 def _show(arguments: argparse.Namespace, taken: Taken, folder: LoopFolder) -> Selection | None:
-    """Write out what people are asked now, say how much of it is old, and return what is new."""
+    """Write the waiting samples, report how many are old, and return the new ones."""
     earlier, new = taken.waiting_count, taken.new
     made = [] if arguments.more else [*taken.waiting]
     if new is not None:
@@ -214,7 +214,7 @@ def _names(arguments: argparse.Namespace, known: Settings | None) -> tuple[str, 
 
 
 def _request(arguments: argparse.Namespace, model: nn.Module) -> dict[str, Any]:
-    """Return what decides about the picks besides the pool's state."""
+    """Return everything that affects the picks besides the pool's state."""
     from steepest.modules.fingerprint import fingerprint
 
     about_strategy = ("k", "strategy", "option", "subset", "seed", "task", "precision")

@@ -53,7 +53,7 @@ def read_support(
     load: Callable[[Path], nn.Module],
     loop: Pool | None,
 ) -> Support:
-    """Return what was given, with the labels of a loop.
+    """Return the given inputs, with the labels of a loop.
 
     Args:
         arguments: As parsed.

@@ -350,7 +350,7 @@ class PartFile:
             raise explain_write_error(self._target, error) from error
 
     def _read_notes(self) -> bool:
-        """Read what the part belongs to; say whether it is a part of this file."""
+        """Read the note of a partial download; return whether it belongs to this file."""
         try:
             notes = parse_json(self._notes.read_bytes())
         except FileNotFoundError:

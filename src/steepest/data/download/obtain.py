@@ -130,7 +130,7 @@ def _is_whole(holding: Holding, root: Path, effort: Effort) -> bool:
 
 
 def _is_official(file: OfficialFile, path: Path, effort: Effort) -> bool:
-    """Say whether a file in the data folder is there and what it should be."""
+    """Return whether a file in the data folder is complete."""
     if not path.is_file():
         return False
     fault = find_fault(file, path, effort)
@@ -200,12 +200,12 @@ def find_fault(file: OfficialFile, path: Path, effort: Effort) -> str:
 
 
 def place_of(file: OfficialFile, root: Path) -> Path:
-    """Return what a file becomes in the data folder: itself, or the folder taken out of it."""
+    """Return the path of a file in the data folder: the file itself, or the unpacked folder."""
     return root / (file.name if file.unpacking is None else file.unpacking.target)
 
 
 def unpack_official(file: OfficialFile, archive: Path, root: Path, effort: Effort) -> None:
-    """Take out of an archive what its data set needs, if that is not there yet.
+    """Unpack the required files of an archive, unless they exist.
 
     Raises:
         DataError: If it is damaged, or the disk is full.
@@ -245,7 +245,7 @@ def remove_file(path: Path) -> None:
 
 
 def explain_by_hand(holding: Holding) -> str:
-    """Return what to fetch where, for a data set that nobody gets without an account."""
+    """Return instructions for a data set that requires an account."""
     wanted = []
     for file in holding.files:
         known = [] if file.size_bytes is None else [format_bytes(file.size_bytes)]

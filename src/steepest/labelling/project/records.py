@@ -29,7 +29,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Task:
-    """A sample that one person is asked about.
+    """A sample handed out to one person.
 
     Attributes:
         sample: Its path relative to the folder.

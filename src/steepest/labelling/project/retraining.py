@@ -1,4 +1,4 @@
-"""One round: train on the labels so far, test, and pick what to label next."""
+"""One round: train on the labels so far, test, and pick the next samples to label."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def run_round(
 
 
 def _train(this: Round) -> Outcome | None:
-    """Return what a model says; None if there is too little to train one."""
+    """Return a model's predictions; None if there are too few labels to train one."""
     settings = this.settings
     with this.store.reading() as connection:
         learning, testing = (_list_labelled(connection, this, out) for out in (False, True))
@@ -152,7 +152,7 @@ def _test(this: Round, outcome: Outcome, learnt: Learnt, rows: Sequence[sqlite3.
 def _hold_out(
     rows: Sequence[sqlite3.Row], inputs: Tensor, probe: Probe
 ) -> list[tuple[int, str, str]]:
-    """Return what probes say about labels that were left out of each."""
+    """Return the cross-validated predictions of probes."""
     numbers = [json.loads(row["labels"])[0] for row in rows]
     said = held_out_probabilities(inputs, numbers, probe)
     return [
@@ -163,7 +163,7 @@ def _hold_out(
 def _cross_check(
     this: Round, rows: Sequence[sqlite3.Row], inputs: Tensor
 ) -> list[tuple[int, str, str]]:
-    """Return what models say about labels that they were not trained on."""
+    """Return the models' predictions for labels that they were not trained on."""
     settings, classes = this.settings, len(this.classes.names)
     draws = keyed_uniform(settings.seed, "folds", [row["id"] for row in rows])[:, 0]
     fold_of = torch.from_numpy((draws * this.folds).astype("int64"))

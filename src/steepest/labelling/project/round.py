@@ -64,7 +64,7 @@ class Round:
         return derive(self.settings.seed, "round", self.number)
 
     def read(self, ids: Sequence[str], side: int | None = None) -> tuple[list[int], Tensor]:
-        """Return the places that could be read, and what models learn from.
+        """Return the places that could be read, and the models' inputs.
 
         Args:
             ids: The samples.

@@ -86,7 +86,7 @@ def has_samples(source: Source, project: Path) -> bool:
 
 
 def look_beside(source: Source, project: Path) -> tuple[tuple[str, ...], Kinds]:
-    """Return what else is in a folder: names that are refused, and kinds of other files."""
+    """Return the rest of a folder: refused names, and kinds of other files."""
     refused: list[str] = []
     others: Counter[str] = Counter()
     for _ in source.walk(project.resolve(), refused, others):
@@ -219,7 +219,7 @@ _MOST_SAID = 5
 
 
 def say_refused(names: Sequence[str]) -> str:
-    """Name some of what is left out: links that lead elsewhere, pipes, names that are no text."""
+    """Name some skipped entries: links that lead elsewhere, pipes, undecodable names."""
     return _first_few([_plain(name) for name in names])
 
 
@@ -229,7 +229,7 @@ def say_others(kinds: Kinds) -> str:
 
 
 def why_no_samples(source: Source, project: Path) -> str:
-    """Say what a folder without images holds instead; many are made of links.
+    """Describe the contents of a folder without images, such as links.
 
     Args:
         source: Where samples were looked for.

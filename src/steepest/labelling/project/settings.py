@@ -295,7 +295,7 @@ def settle_kind(present: Settings | None, given: Settings | None, path: Path) ->
 
 
 def merge_settings(present: Settings | None, given: Settings | None) -> Settings:
-    """Return what holds from now on.
+    """Return the new settings.
 
     Raises:
         InputError: If something differs that is set once.

@@ -141,11 +141,11 @@ class Source(Protocol):
         ...
 
     def mark(self, sample: str) -> str | None:
-        """Return what tells a sample that is shown from a later one of its id; None if gone."""
+        """Return the stamp of a shown sample, which a later file does not have; None if gone."""
         ...
 
     def open(self, sample: str) -> io.BufferedIOBase:
-        """Open a sample for reading; raises what ``stamp`` raises."""
+        """Open a sample for reading; raises as ``stamp`` does."""
         ...
 
 
@@ -350,7 +350,7 @@ def is_table(path: Path) -> bool:
 
 
 def find_kind(path: Path) -> Kind:
-    """Return what a folder or table holds: text where there are ``.txt`` files and no images."""
+    """Return the kind of a folder or table: text if there are ``.txt`` files and no images."""
     if is_table(path):
         return "text"
     others: Counter[str] = Counter()

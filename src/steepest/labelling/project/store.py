@@ -60,7 +60,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 class Store:
-    """Connections to a project's file; what a transaction wrote survives a kill.
+    """Connections to a project's file; committed transactions survive a kill.
 
     Args:
         path: The file; it is made if it is not there.
@@ -293,7 +293,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse what would be run by mere reading and writing; an upgrade before it is undone."""
+    """Raise on triggers and views that reading and writing would run; undo an upgrade."""
     foreign = find_foreign(connection)
     if foreign is not None:
         raise DataError(

@@ -43,7 +43,7 @@ _MOST_LETTERS = 300
 
 
 class Trainer:
-    """Starts a training when one is asked for, and sees to it that it comes to an end.
+    """Starts requested training runs, and makes sure that they end.
 
     Args:
         store: The project's file.
@@ -118,7 +118,7 @@ class Trainer:
             return is_due(connection, size)
 
     def state(self) -> TrainingState:
-        """Return what is under way, and how the last training ended."""
+        """Return the work in progress, and the outcome of the last training run."""
         with self._store.reading() as connection:
             return read_state(connection)
 
@@ -134,7 +134,7 @@ class Trainer:
         return self._features
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until nothing is asked for or under way; False if that took too long."""
+        """Wait until no training is requested or running; False after the timeout."""
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while self.state().status != "idle":
             if end is not None and time.monotonic() > end:
@@ -143,7 +143,7 @@ class Trainer:
         return True
 
     def stop(self) -> None:
-        """End the process that trains; what it did not finish is done when opened again."""
+        """End the training process; unfinished work is done when the project is opened again."""
         self._stopping.set()
         self._wake.set()
         with self._guard:
@@ -234,7 +234,7 @@ class Trainer:
         return child
 
     def _listen(self, child: subprocess.Popen[bytes]) -> None:
-        """Read what the process says, until it ends."""
+        """Read the process's messages until it ends."""
         if child.stdout is None:
             return
         with child.stdout as said:

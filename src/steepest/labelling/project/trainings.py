@@ -88,7 +88,7 @@ def claim(connection: sqlite3.Connection, token: str, now: float) -> int | None:
 
 
 def interrupt(connection: sqlite3.Connection, now: float) -> bool:
-    """Note that no training is under way any more; one that was is asked for again."""
+    """Record that no training is running; one that was is requested again."""
     rows = connection.execute(
         "UPDATE trainings SET status = 'interrupted', finished_at = ? WHERE status = 'running' "
         "RETURNING folds",
@@ -100,7 +100,7 @@ def interrupt(connection: sqlite3.Connection, now: float) -> bool:
 
 
 def fail(connection: sqlite3.Connection, number: int, error: str, now: float) -> None:
-    """Note what went wrong in a training."""
+    """Record the error of a training run."""
     connection.execute(
         f"""UPDATE trainings SET status = 'failed', error = ?, finished_at = ?, answers = {_LAST}
         WHERE number = ?""",  # noqa: S608
@@ -109,7 +109,7 @@ def fail(connection: sqlite3.Connection, number: int, error: str, now: float) ->
 
 
 def read_state(connection: sqlite3.Connection) -> TrainingState:
-    """Return what the training process is doing."""
+    """Return the state of the training process."""
     row = connection.execute(
         "SELECT * FROM trainings WHERE status IN ('running', 'wanted') "
         "ORDER BY status = 'running' DESC LIMIT 1"

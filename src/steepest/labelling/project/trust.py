@@ -49,7 +49,7 @@ def refuse_links(folder: Path, *, named: bool = False) -> None:
 
 
 def refuse_code(folder: Path, stored: Settings, named: Collection[str]) -> None:
-    """Refuse to run code that nobody but the project itself names.
+    """Refuse to run code that only the project names.
 
     Args:
         folder: The folder of the project.

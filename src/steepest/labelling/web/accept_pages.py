@@ -69,7 +69,7 @@ def accept(
 
 @router.post("/accept/undo")
 def undo(context: Here, who: Annotator, number: Annotated[int, Form(ge=0, lt=1 << 63)]) -> Response:
-    """Take back what this person accepted together."""
+    """Undo this person's accepted predictions."""
     context.project.accepting.undo(who, number)
     return Response(status_code=204, headers={"HX-Redirect": "/accept"})
 

@@ -21,7 +21,7 @@ def own_names() -> set[str]:
 
 
 def list_addresses(host: str, listener: socket.socket) -> list[str]:
-    """Return what stands for the machine in addresses of its page, the surest first.
+    """Return host names for addresses of the page, the most reliable first.
 
     Args:
         host: The address that is listened on.
@@ -39,7 +39,7 @@ def list_addresses(host: str, listener: socket.socket) -> list[str]:
 
 
 def own_address(host: str) -> str:
-    """Return what stands for the machine in an address that is opened on it."""
+    """Return the host name for an address opened on this machine."""
     if host in _ANY:
         return "[::1]" if host == "::" else "127.0.0.1"
     return _bracketed(host)

@@ -101,7 +101,7 @@ class Connections:
         return len(self._open)
 
     def connect(self, **given: Any) -> Connection:  # noqa: ANN401 - uvicorn's own
-        """Return what a new connection is handled by, for uvicorn's option ``http``."""
+        """Return the handler of a new connection, for uvicorn's option ``http``."""
         return Connection(self, H11Protocol(**given))
 
     def add(self, ends: _Ends, connection: Connection) -> None:
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
         self._head_by = self.quiet_since + _FIRST_SECONDS
 
     def close(self) -> None:
-        """Close it, after what was said already."""
+        """Close it after the pending output."""
         if self._transport is not None:
             self._transport.close()
 
@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
 
 
 def _ends(client: Iterable[object] | None, server: Iterable[object] | None) -> _Ends:
-    """Return what tells a connection from all others: addresses and ports of both sides."""
+    """Return the identity of a connection: addresses and ports of both sides."""
     return tuple(client or ())[:2], tuple(server or ())[:2]
 
 

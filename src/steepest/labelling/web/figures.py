@@ -99,7 +99,7 @@ class Figures:
             return self._latest
 
     def work(self) -> Work:
-        """Return what is under way right now."""
+        """Return the work in progress."""
         trainer = self._project.trainer
         return Work(trainer.state(), self._project.batch(), trainer.features)
 
@@ -108,7 +108,7 @@ class Figures:
         return statistics.hint_certainty(self._project)
 
     def forecast(self, target: float) -> Forecast:
-        """Return what it takes to get to an accuracy.
+        """Return the labels needed for an accuracy.
 
         Raises:
             InputError: If the target is no accuracy.

@@ -51,7 +51,7 @@ _NAMES = {
 
 @router.get("/files")
 def files(context: Here, who: Annotator) -> HTMLResponse:
-    """Show what can be taken out and in."""
+    """Show the exports and imports."""
     values = {
         "page": "files",
         "place": str(context.project.folder),
@@ -161,7 +161,7 @@ def _scratch(context: PageContext) -> Path:
 def name(
     context: Here, before: Visitor, browser: Browser, name: Annotated[str, Form(max_length=200)]
 ) -> Response:
-    """Remember who labels in this browser; what was held under another name is given back."""
+    """Remember who labels in this browser; images held under another name are returned."""
     name = context.project.queue.find_annotator(name.strip())
     if before is not None and before != name:
         context.project.queue.release(before, browser)
@@ -195,7 +195,7 @@ def rename_class(
 
 @router.post("/hints")
 def hints(context: Here, who: Annotator, *, shown: Annotated[bool, Form()] = False) -> Response:
-    """Decide whether people see what the model thinks before they answer."""
+    """Set whether people see the model's prediction before they answer."""
     del who
     context.project.change_settings(hints=shown)
     return Response(status_code=204, headers={"HX-Redirect": "/files"})

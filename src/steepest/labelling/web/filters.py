@@ -91,7 +91,7 @@ def ago(moment: float) -> str:
 
 
 def strategy(name: str | None) -> str:
-    """Return what picked a sample, as a reason."""
+    """Return the reason a sample was picked."""
     if name is None:
         return "in random order, until there are new picks"
     if name == AGAIN:
@@ -113,7 +113,7 @@ def idea(name: str | None) -> str:
 
 
 def decision(made: Decision) -> str:
-    """Return who decided what."""
+    """Return a description of a decision."""
     who, count = made.annotator or "somebody", made.samples
     if made.kind in ("accept predictions", "undo accepted"):
         done = "accepted" if made.kind == "accept predictions" else "took back"
@@ -128,7 +128,7 @@ def decision(made: Decision) -> str:
 
 
 def waiting(work: Work) -> str:
-    """Return what the next training waits for; nothing while there is one."""
+    """Return the answers that the next training run still needs; nothing while one is running."""
     if work.training.status != "idle":
         return ""
     if work.batch is None:
@@ -142,7 +142,7 @@ def waiting(work: Work) -> str:
 
 
 def way(settings: Settings) -> str:
-    """Return what learns from the labels."""
+    """Return a description of the model in training."""
     if settings.way == "probe":
         return f"a linear head on features of {settings.backbone}"
     if settings.way == "fine-tune":
@@ -151,7 +151,7 @@ def way(settings: Settings) -> str:
 
 
 def stage(name: str) -> str:
-    """Return what the training process is at."""
+    """Return the stage of the training process."""
     return _STAGES.get(name, name)
 
 

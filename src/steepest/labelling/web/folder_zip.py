@@ -45,7 +45,7 @@ class _Outlet(io.RawIOBase):
         return len(piece)
 
     def fetch(self) -> bytes:
-        """Return what was written since the last time."""
+        """Return the bytes written since the last call."""
         pieces, self._waiting = self._waiting, []
         return b"".join(pieces)
 
@@ -88,7 +88,7 @@ def stream_folders(project: Project) -> Iterator[bytes]:
 def read_folders(
     given: BinaryIO, name: str, classes: ClassList, kind: str = "images"
 ) -> Iterator[Given]:
-    """Yield what the names in a zip file say, ``class/id`` by ``class/id``.
+    """Yield the labels that the names ``class/id`` in a zip file give.
 
     Only the list of names is read, so that no entry can do harm.
 

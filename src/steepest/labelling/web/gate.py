@@ -96,7 +96,7 @@ class Gate:
             await (refusal or self._app)(scope, receive, guarded)
 
     def _answer(self, scope: Scope) -> Response | None:
-        """Return what to say instead of the page; None lets the request through."""
+        """Return the refusal shown instead of the page; None admits the request."""
         headers = Headers(scope=scope)
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return _refuse(405, "only GET and POST are known here")
@@ -147,12 +147,12 @@ class Gate:
 
 
 def browser_cookie(cookie: str) -> str:
-    """Return the name under which a browser keeps what tells it from others."""
+    """Return the name of the cookie that identifies a browser."""
     return f"{cookie}-browser"
 
 
 def read_mark(kept: str | None) -> str:
-    """Return what tells a browser from others; nothing if it is not one of our marks."""
+    """Return a browser's identity; nothing if the cookie is not ours."""
     return kept if kept is not None and _MARK.fullmatch(kept) else ""
 
 

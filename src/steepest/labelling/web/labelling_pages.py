@@ -251,7 +251,7 @@ def _go_on(context: PageContext, who: str, browser: str, given: Answer, view: st
 def _look_ahead(
     context: PageContext, who: str, browser: str, count: int, seconds: float | None = None
 ) -> tuple[list[Task], bool]:
-    """Return what comes next, and whether the whole folder is away: then nothing does."""
+    """Return the next sample, and whether the whole folder is unavailable."""
     queue, pictures = context.project.queue, context.project.pictures
     for _ in range(_MOST_UNREADABLE):
         tasks = queue.next(who, count, browser, seconds=seconds)

@@ -63,7 +63,7 @@ def history(
     *,
     everybody: bool = False,
 ) -> HTMLResponse:
-    """Show what was answered, newest first."""
+    """Show the answers, newest first."""
     answers = context.project.queue.history(
         None if everybody else who, limit=PAGE + 1, before=before
     )

@@ -121,7 +121,7 @@ class PageContext:
         return f"/static/{name}?{mark}"
 
     def mark(self, sample: str) -> str:
-        """Return what tells a sample's file from a later one of its name; nothing if it is gone."""
+        """Return the stamp of a sample's file; nothing if it is gone."""
         return self.project.source.mark(sample) or ""
 
     def _picture(self, sample: str, side: int) -> str:
@@ -216,7 +216,7 @@ Annotator = Annotated[str, Depends(annotator_of)]
 
 
 async def browser_of(request: Request, context: Here) -> str:
-    """Return what tells a browser from others under the same name."""
+    """Return a browser's identity among others of the same name."""
     return read_mark(request.cookies.get(context.browser_cookie))
 
 
@@ -239,7 +239,7 @@ _CELL = Markup('<div class="cell done" tabindex="0" role="group"><p>{}, but {}.<
 def show_after_saving(
     show: Callable[[], Response], saved: str, failing: str, *, view: str = "files"
 ) -> Response:
-    """Return the page that follows, or say that what went before is kept.
+    """Return the next page, or a message that the change is saved.
 
     An error would be told as "not saved", and people would answer again.
 

@@ -142,7 +142,7 @@ Target = Annotated[float, Query(gt=0, lt=100)]
 
 
 def panel_values(context: PageContext, target_percent: float = TARGET_PERCENT) -> dict[str, object]:
-    """Return what is said beside the image."""
+    """Return the summary shown next to the image."""
     target = target_percent / 100
     figure = context.figures.look()
     return {

@@ -110,7 +110,7 @@ def serve(
 
 
 def configure(connections: Connections, begin: Callable[[], None]) -> uvicorn.Config:
-    """Return what uvicorn is run with.
+    """Return the options of uvicorn.
 
     Args:
         connections: Answers the requests.
@@ -142,7 +142,7 @@ def configure(connections: Connections, begin: Callable[[], None]) -> uvicorn.Co
 
 
 class QuietLog(logging.Filter):
-    """Says what is repeated once a minute, with how often it was, and no traceback of it.
+    """Logs repeated messages once a minute with their number, and without tracebacks.
 
     Requests that Ctrl-C cuts short are passed over: who pressed it needs no traceback of them.
     """
@@ -153,7 +153,7 @@ class QuietLog(logging.Filter):
         self._more: Counter[str] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Decide whether to write a record, and add what was left out before."""
+        """Decide whether to write a record, and add the number of suppressed ones."""
         line = record.getMessage().partition("\n")[0]
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, asyncio.CancelledError) or "timeout graceful shutdown" in line:

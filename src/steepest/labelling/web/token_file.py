@@ -1,4 +1,4 @@
-"""The token of a project, kept between two starts where nobody else can read it."""
+"""The token of a project, kept between starts in a private file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def keep_token(folder: Path, *, new: bool = False) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return what a file holds that is ours alone; judged by what was opened, not by its name."""
+    """Return the contents of a private file, checked on the opened file and not by name."""
     # A pipe in its place would be waited for, and a link might lead to a file of somebody else.
     careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:

@@ -124,7 +124,7 @@ def split_file(name: str) -> tuple[str, Path | None]:
 
 
 def load_own_weights(model: nn.Module, path: Path, name: str) -> None:
-    """Load a file into a net without its head; what the file says of a head is passed over.
+    """Load a file into a net without its head; weights of a head are skipped.
 
     Raises:
         InputError: If the file cannot be read, or is of another net.

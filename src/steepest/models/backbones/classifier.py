@@ -88,7 +88,7 @@ class BackboneClassifier(nn.Module):
 
 
 def _prepare_plain(backbone: Backbone, level: int) -> Tensor:
-    """Return what the backbone makes of an image of one grey [3, H, W]."""
+    """Return the backbone's preprocessing of a uniformly grey image [3, H, W]."""
     from PIL import Image
 
     made = backbone.prepare(Image.new("RGB", (64, 64), (level,) * 3))

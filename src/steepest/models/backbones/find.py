@@ -114,7 +114,7 @@ def _is_importable(module: str) -> bool:
 
 
 def _load_own(name: str) -> Backbone:
-    """Return what a function of the user's own makes: a net, and how samples are prepared for it.
+    """Return the result of a user's function: a net and its preprocessing.
 
     The function takes no arguments and returns ``(model, prepare)``: ``prepare`` turns an RGB
     image of Pillow into a tensor, and the model turns a batch of those into features [N, D].

@@ -93,7 +93,7 @@ def load_sentence_transformer(name: str, net: str) -> Backbone:
 
 
 def _find_processor(library: Any, net: str) -> Any:  # noqa: ANN401
-    """Return what prepares images; None for a net that has nothing of the kind."""
+    """Return the image processor; None for a net without one."""
     try:
         return library.AutoImageProcessor.from_pretrained(net)
     except (OSError, ValueError, KeyError):

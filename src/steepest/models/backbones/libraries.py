@@ -137,7 +137,7 @@ class _ImageEncoder(nn.Module):
 
 
 def import_library(name: str, module: str, command: str) -> Any:  # noqa: ANN401
-    """Import what a backbone needs.
+    """Import the libraries of a backbone.
 
     Args:
         name: Of the backbone.
@@ -175,7 +175,7 @@ def unknown_net(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
 
 @contextmanager
 def loading(name: str) -> Iterator[None]:
-    """Turn what libraries raise into one line, and keep their warnings to themselves.
+    """Turn errors of libraries into one line, and hide their warnings.
 
     Raises:
         InputError: If a net cannot be made or its weights cannot be had.

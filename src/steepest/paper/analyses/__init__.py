@@ -1,4 +1,4 @@
-"""Analyses that look at models, as functions: what the paper's tables and figures are made of."""
+"""Analyses of models, as functions, for the paper's tables and figures."""
 
 from __future__ import annotations
 

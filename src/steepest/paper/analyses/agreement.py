@@ -1,4 +1,4 @@
-"""The paper's Table 2: does the criterion choose what the exact influence would choose?
+"""The paper's Table 2: agreement of the criterion with the exact influence.
 
 The paper does not say by which model the influence was computed, whether its sign counted, which
 loss and damping it had, nor how an indefinite Hessian was inverted. All readings are computed and

@@ -65,7 +65,7 @@ class BoundChain:
 def chain_of_bounds(
     targets: Targets, norms_after: Values, norms_before: Values, *, cycle: int, norm: SampleNorm
 ) -> BoundChain:
-    """Return the four terms, and what can be tested of them for every sample.
+    """Return the four terms, with checks for every sample.
 
     Args:
         targets: Influences under T(c+1) [N].

@@ -1,4 +1,4 @@
-"""Accuracy against labels, per data set and method: what three figures of the paper show."""
+"""Accuracy against labels, per data set and method, as in three figures of the paper."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ of their expectations, so that it is not."""
 
 @dataclass(frozen=True)
 class CurveSet:
-    """One panel: a data set and what is compared on it.
+    """One panel: a data set and its curves.
 
     Attributes:
         data: The experiment.
@@ -138,7 +138,7 @@ def _rows(part: CurveSet, work: Workspace, published: Published) -> Iterable[Row
 
 
 def _method(part: CurveSet, need: Need, strategy: str, runs: Sequence[FinishedRun]) -> str | None:
-    """Return what a curve is called; None if there is nothing to show of it."""
+    """Return the name of a curve; None if it is empty."""
     if need.setting == part.full:
         return ALL_LABELS
     if need.only_if_found and not runs:
@@ -153,7 +153,7 @@ def _curve(
     work: Workspace,
     published: Published,
 ) -> Iterable[Row]:
-    """Return a row for each budget, of ours and of what is published."""
+    """Return a row for each budget, with our and the published numbers."""
     about = {"data": part.data, "method": method}
     ours: dict[int, dict[int, float]] = {}
     labels: dict[int, int] = {}
@@ -189,7 +189,7 @@ def _published(published: Published, at: int, **about: str) -> tuple[Number | No
 
 
 def _panel(part: CurveSet, rows: Sequence[Row], *, beside: bool) -> Panel:
-    """Return one data set's curves, and beside them what is published if it is of the same data."""
+    """Return one data set's curves, with published ones of the same data."""
 
     def draw(axes: Axes) -> None:
         methods = list(dict.fromkeys(r["method"] for r in rows if r["method"] != ALL_LABELS))

@@ -50,7 +50,7 @@ class OverTraining(Artefact):
         return (Need("cifar10", (_STRATEGY,)), *others)
 
     def compute(self, work: Workspace, published: Published) -> Findings:
-        """Gather what the records say."""
+        """Collect the regimes of the records."""
         del published  # Nobody has measured it.
         points: dict[str, dict[str, Any]] = {}
         for run in work.runs(*self.needs()):
@@ -155,7 +155,7 @@ class RegimeBucket:
 def regime_points(
     records: Iterable[Record], where: str, strategy: str = "entropy-gradnorm"
 ) -> list[RegimePoint]:
-    """Return what the records of a run tell of the regime; nothing has to be computed.
+    """Return the regime in the records of a run.
 
     Args:
         records: Of one run.

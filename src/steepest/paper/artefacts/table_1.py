@@ -98,7 +98,7 @@ def _own(work: Workspace, run: FinishedRun, cycle: int) -> list[dict[str, Any]]:
 
 
 def _same(work: Workspace, need: Need, run: FinishedRun, cycle: int) -> list[dict[str, Any]]:
-    """Count all methods by one run's models; what each chose is kept, since some take long."""
+    """Count all methods by one run's models; choices are stored, since some take long."""
     chosen: dict[str, Sequence[SampleId] | str] = {}
     for name in work.strategies(need):
         asked = work.wanted(need, name, run.seed).strategy

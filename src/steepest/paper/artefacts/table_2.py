@@ -1,4 +1,4 @@
-"""Table 2: does the criterion choose what the exact influence would choose?"""
+"""Table 2: agreement of the criterion with the exact influence."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _row(one: Mapping[str, Any], published: Published, *, comparable: bool) -> R
 
 
 def _solvers(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the solvers said, once for each system."""
+    """Return the solvers' reports, once for each system."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in cells:
         reading = one["reading"]

@@ -1,4 +1,4 @@
-"""A deeper model trained on what ResNet-18 chose, and accuracy by class."""
+"""A deeper model trained on ResNet-18's picks, and accuracy by class."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Ablation(Artefact):
 
 
 def _deeper(work: Workspace, published: Published, need: Need, untrained: list[str]) -> list[Row]:
-    """Return the deeper model's accuracies; trainings that there is no time for are named."""
+    """Return the deeper model's accuracies; training runs without time left are named."""
     rows = []
     for strategy in need.strategies:
         runs = [run for run in work.runs(need) if run.strategy == strategy]

@@ -1,4 +1,4 @@
-"""The time of each method, choosing and what is trained for it included."""
+"""The time of each method, including choosing and auxiliary training."""
 
 from __future__ import annotations
 

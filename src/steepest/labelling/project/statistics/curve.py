@@ -93,7 +93,7 @@ def learning_curve(project: Project) -> list[CurvePoint]:
 
 
 def agreement_with_predictions(project: Project) -> PredictionAgreement:
-    """Compare first answers with what was predicted when the sample was given out."""
+    """Compare first answers with the predictions when the sample was handed out."""
     with project.store.reading() as connection:
         rows = connection.execute(
             f"""SELECT p.strategy = ? AS drawn, count(*) AS answers,
@@ -138,7 +138,7 @@ class Doubling:
 
 
 def last_doubling(project: Project) -> Doubling | None:
-    """Compare the latest model with one of half the labels, on what both were tested on.
+    """Compare the latest model with one of half the labels, on samples that both were tested on.
 
     The same samples make chance smaller than two shares of different ones would.
 

@@ -53,7 +53,7 @@ class AnnotatorAgreement:
 
 
 def annotator_agreement(project: Project) -> AnnotatorAgreement:
-    """Compare what people said about the same samples, each on their own.
+    """Compare people's independent answers about the same samples.
 
     First answers count, of as many people as are asked: an answer that was changed to settle a
     dispute, or that of a third who decided it, agrees with others because it knew of them. Where an

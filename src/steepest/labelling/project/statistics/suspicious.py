@@ -65,7 +65,7 @@ def hint_certainty(project: Project) -> float | None:
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A label, and what a model that had not seen it says.
+    """A label, and the prediction of a model that was not trained on it.
 
     Attributes:
         sample: The sample.
@@ -134,7 +134,7 @@ def suspicious(project: Project, *, limit: int = 50, margin: float = 0.3) -> lis
 
 
 def read_opinions(project: Project) -> tuple[list[sqlite3.Row], ClassList]:
-    """Return, for each label, what the latest model that had not seen it says, and the classes."""
+    """Return each label's prediction by the latest model not trained on it, and the classes."""
     with project.store.reading() as connection:
         classes = ClassList.load(connection, multi_label=project.settings.multi_label)
         return connection.execute(_OPINIONS, (project.settings.overlap,)).fetchall(), classes
@@ -161,7 +161,7 @@ _OPINIONS = f"""SELECT {SHOWN_BY} AS shown, i.labels, o.source, o.probabilities,
 
 
 def _judge(row: sqlite3.Row, classes: ClassList) -> Suspicion | None:
-    """Return what the model says about one label; None if it did not know the class."""
+    """Return the model's prediction for one label; None if it did not know the class."""
     values: list[float] = json.loads(row["probabilities"])
     label = set(json.loads(row["labels"]))
     if not values or max(label, default=0) >= len(values):
