@@ -7,14 +7,87 @@ import dataclasses
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
     from steepest.experiment.config import Config
+
+
+_SHARED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "--address": {
+            "metavar": "HOST:PORT",
+            "help": "address of the Ray cluster (default: RAY_ADDRESS, or else this machine alone)",
+        },
+        "--device": {
+            "default": "auto",
+            "metavar": "NAME",
+            "help": "device: cpu, cuda, cuda:1 … (default: auto, a GPU if there is one)",
+        },
+        "--engine": {
+            "choices": ("here", "ray"),
+            "default": "here",
+            "help": "run here, or in processes on this machine or a Ray cluster, with the same "
+            "result (default: %(default)s)",
+        },
+        "--jobs": {
+            "type": int,
+            "metavar": "N",
+            "help": "runs at a time (default: one per core; one on a GPU)",
+        },
+        "--member-jobs": {
+            "type": int,
+            "metavar": "N",
+            "help": "members of a committee (qbc) that a run trains at a time, with the same "
+            "results (default: as many as fit on a GPU; one on a CPU or beside other runs)",
+        },
+        "--metric": {
+            "metavar": "NAME",
+            "help": "metric to compare, such as balanced_accuracy (default: that of the task)",
+        },
+        "--minutes": {
+            "type": float,
+            "metavar": "M",
+            "help": "start no cycle that would end later than this; the same command resumes",
+        },
+        "--out": {
+            "type": Path,
+            "metavar": "DIR",
+            "help": "folder for results; the same folder resumes",
+        },
+        "--quiet": {"action": "store_true", "help": "show no progress"},
+        "--seed": {
+            "type": int,
+            "default": 0,
+            "metavar": "N",
+            "help": "random seed (default: %(default)s)",
+        },
+        "--threads": {"type": int, "metavar": "N", "help": "CPU threads (default: torch's)"},
+        "--track": {
+            "choices": ("mlflow", "wandb", "tensorboard"),
+            "help": "tracker to send metrics to after each cycle: mlflow at MLFLOW_TRACKING_URI, "
+            "wandb, or tensorboard in a folder beside the results",
+        },
+    }
+)
+"""Options of several commands."""
+
+
+def add_shared(parser: argparse._ActionsContainer, *names: str, **changes: Any) -> None:  # noqa: ANN401
+    """Add options that several commands share.
+
+    Args:
+        parser: A command's parser, or a group of it.
+        names: The options.
+        changes: What is different here, such as the default.
+    """
+    for name in names:
+        parser.add_argument(name, **{**_SHARED[name], **changes})
 
 
 def add_flags(parser: argparse._ActionsContainer, options: type[Any], names: Iterable[str]) -> None:
@@ -133,75 +206,6 @@ def config_of(arguments: argparse.Namespace) -> Config:
     return load_config(arguments.config, arguments.changes, arguments.variant)
 
 
-def add_out(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """Add the folder for results."""
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=default is None,
-        default=None if default is None else Path(default),
-        metavar="DIR",
-        help="folder for results; the same folder resumes"
-        + ("" if default is None else " (default: %(default)s)"),
-    )
-
-
-def add_metric(parser: argparse.ArgumentParser) -> None:
-    """Add the metric that strategies are compared by."""
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        help="metric to compare, such as balanced_accuracy (default: that of the task)",
-    )
-
-
-def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add the number of runs at a time."""
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        metavar="N",
-        help="runs at a time (default: one per core; one on a GPU)",
-    )
-
-
-def add_engine(parser: argparse._ActionsContainer) -> None:
-    """Add the engine: this process or Ray."""
-    parser.add_argument(
-        "--engine",
-        choices=("here", "ray"),
-        default="here",
-        help="run here, or in processes on this machine or a Ray cluster, with the same result "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--address",
-        metavar="HOST:PORT",
-        help="address of the Ray cluster (default: RAY_ADDRESS, or else this machine alone)",
-    )
-
-
-def add_member_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add the number of committee members trained at a time."""
-    parser.add_argument(
-        "--member-jobs",
-        type=int,
-        metavar="N",
-        help="members of a committee (qbc) that a run trains at a time, with the same results "
-        "(default: as many as fit on a GPU; one on a CPU or beside other runs)",
-    )
-
-
-def add_minutes(parser: argparse.ArgumentParser) -> None:
-    """Add the time limit."""
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        metavar="M",
-        help="start no cycle that would end later than this; the same command resumes",
-    )
-
-
 def deadline_of(arguments: argparse.Namespace) -> float | None:
     """Return when to stop, in the seconds of ``time.time()``.
 
@@ -246,33 +250,6 @@ def names_of(text: str, option: str) -> tuple[str, ...]:
     return names
 
 
-def add_device(parser: argparse._ActionsContainer, default: str | None = "auto") -> None:
-    """Add the device; without a default it is left to a project's settings."""
-    parser.add_argument(
-        "--device",
-        default=default,
-        metavar="NAME",
-        help="device: cpu, cuda, cuda:1 … (default: auto, a GPU if there is one)",
-    )
-
-
-def add_seed(parser: argparse.ArgumentParser, default: int | None = 0) -> None:
-    """Add the seed; without a default it is left to the configuration."""
-    told = "the configuration's" if default is None else default
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=default,
-        metavar="N",
-        help=f"random seed (default: {told})",
-    )
-
-
-def add_quiet(parser: argparse._ActionsContainer) -> None:
-    """Add the switch that silences progress."""
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
-
-
 def pairs(options: list[str]) -> dict[str, object]:
     """Read repeated ``NAME=VALUE`` options; values are TOML or bare words.
 
@@ -287,13 +264,3 @@ def pairs(options: list[str]) -> dict[str, object]:
     for option in options:
         change_setting(found, option)
     return found
-
-
-def add_track(parser: argparse.ArgumentParser) -> None:
-    """Add ``--track``."""
-    parser.add_argument(
-        "--track",
-        choices=("mlflow", "wandb", "tensorboard"),
-        help="tracker to send metrics to after each cycle: mlflow at MLFLOW_TRACKING_URI, wandb, "
-        "or tensorboard in a folder beside the results",
-    )

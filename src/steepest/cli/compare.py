@@ -12,27 +12,22 @@ from pathlib import Path
 
 from steepest.cli.arguments import (
     add_config,
-    add_engine,
-    add_jobs,
-    add_member_jobs,
-    add_metric,
-    add_minutes,
-    add_out,
-    add_quiet,
-    add_track,
+    add_shared,
     config_of,
     deadline_of,
     names_of,
     seeds_of,
 )
 from steepest.cli.outcome import show_outcome
-from steepest.cli.plan import show_groups, show_runs
 from steepest.cli.terminal import on_one_line
 from steepest.core.progress import show_progress
+from steepest.core.wording import counted
 from steepest.errors import FailedRunsError, InputError, UnknownNameError
 from steepest.experiment.compare import run_missing
 from steepest.experiment.comparison import check_metric
-from steepest.experiment.comparison_runs import Comparing
+from steepest.experiment.comparison_runs import Comparing, Run, all_runs
+from steepest.experiment.report.read import read_comparison
+from steepest.experiment.report.tables import text_table
 from steepest.experiment.study_plan import Plan, read_plan
 from steepest.selecting import OnRay
 
@@ -66,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="strategy to compare the others with, in every group of a plan that has it "
         "(default: random)",
     )
-    add_metric(parser)
+    add_shared(parser, "--metric")
     parser.add_argument(
         "--plan",
         type=Path,
@@ -90,16 +85,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="list all runs and their progress without running any",
     )
-    add_jobs(parser)
-    add_engine(parser)
-    add_member_jobs(parser)
+    add_shared(parser, "--jobs", "--engine", "--address", "--member-jobs")
     parser.add_argument(
         "--no-report", dest="report", action="store_false", help="write no HTML report at the end"
     )
-    add_out(parser)
-    add_minutes(parser)
-    add_track(parser)
-    add_quiet(parser)
+    add_shared(parser, "--out", required=True)
+    add_shared(parser, "--minutes", "--track", "--quiet")
     parser.set_defaults(usage_error=parser.error)
 
 
@@ -115,7 +106,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.only_list:
         for comparing in comparisons:
             comparing.check()
-        show_runs(comparisons, named=arguments.plan is not None)
+        _show_runs(comparisons, named=arguments.plan is not None)
         return 0
 
     def run() -> None:
@@ -135,7 +126,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.plan is None:
             show_outcome(arguments.out, **how)
         else:
-            show_groups(comparisons, **how)
+            _show_groups(comparisons, **how)
 
     return _showing(run, show)
 
@@ -206,3 +197,60 @@ def _check_usage(arguments: argparse.Namespace) -> None:
     given = [said for said, value in others.items() if value]
     if given:
         arguments.usage_error(f"{', '.join(given)}: not with --plan, which says it in its groups")
+
+
+def _show_runs(comparisons: Sequence[Comparing], *, named: bool) -> None:
+    """Print every run, how far it is, and how many cycles are left.
+
+    Args:
+        comparisons: What the runs are of.
+        named: Whether to say which one, by the name of its folder.
+    """
+    header = (*(("group",) if named else ()), "strategy", "seed", "state")
+    rows = [
+        (*((run.group,) if named else ()), run.label, run.config.seed, _state(run))
+        for run in all_runs(comparisons)
+    ]
+    print(text_table(header, rows))
+    print(f"\n{_left(comparisons)}")
+
+
+def _show_groups(
+    comparisons: Sequence[Comparing],
+    *,
+    report: bool,
+    baseline: str | None = None,
+    metric: str | None = None,
+) -> None:
+    """Print the table of each comparison, and the remaining runs.
+
+    Args:
+        comparisons: What to show.
+        report: Whether to write the pages.
+        baseline: The strategy others are compared with where it has a complete run, and random
+            elsewhere; the tables say which.
+        metric: What is compared; the headline of each one's task if not given.
+    """
+    for out in dict.fromkeys(comparing.out for comparing in comparisons):
+        print(f"{out.name}:")
+        known = baseline is not None and baseline in read_comparison(out).compared
+        show_outcome(out, report=report, baseline=baseline if known else None, metric=metric)
+        print()
+    print(_left(comparisons))
+
+
+def _state(run: Run) -> str:
+    done, cycles = run.done, run.config.loop.cycles
+    if done >= cycles:
+        return "complete"
+    return f"{done} of {cycles} cycles" if done else "not begun"
+
+
+def _left(comparisons: Sequence[Comparing]) -> str:
+    runs = all_runs(comparisons)
+    cycles = sum(max(0, run.config.loop.cycles - run.done) for run in runs)
+    whole = sum(run.complete for run in runs)
+    told = f"{whole} of {counted(len(runs), 'run')} complete"
+    if not cycles:
+        return told
+    return f"{told}, {counted(cycles, 'cycle')} left"

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from steepest.cli.arguments import add_former, add_quiet, pairs
+from steepest.cli.arguments import add_former, add_shared, pairs
 from steepest.core.files import expand_home
 from steepest.core.progress import Progress, Step, show_progress
 from steepest.core.wording import counted
@@ -43,13 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         sub = actions.add_parser(name, help=short, description=description)
         add(sub)
-        sub.set_defaults(execute_action=action)
-
-
-def execute(arguments: argparse.Namespace) -> int:
-    """Run the action that was named."""
-    code: int = arguments.execute_action(arguments)
-    return code
+        sub.set_defaults(execute=action)
 
 
 _LIST = "List the data sets: what is in them, and whether they are in the data folder."
@@ -123,7 +117,7 @@ def _add_get(parser: argparse.ArgumentParser) -> None:
         help="another address of the file; for a data set of several files, that of their folder, "
         "ending in /",
     )
-    add_quiet(parser)
+    add_shared(parser, "--quiet")
 
 
 def _get(arguments: argparse.Namespace) -> int:
@@ -184,7 +178,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="check what loading checks, and leave images that stay on the disk unread",
     )
-    add_quiet(parser)
+    add_shared(parser, "--quiet")
 
 
 def _check(arguments: argparse.Namespace) -> int:

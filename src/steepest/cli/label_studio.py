@@ -41,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     send.description = "Push the picks that wait for a label to a Label Studio server, as tasks."
     fetch.description = "Pull what people said on a Label Studio server, and take it in as labels."
     both.description = "Push and pull again and again, until Ctrl-C."
-    for sub, execute_action in ((send, _push), (fetch, _pull), (both, _watch)):
+    for sub, action in ((send, _push), (fetch, _pull), (both, _watch)):
         _add_server(sub)
-        sub.set_defaults(execute_action=execute_action)
+        sub.set_defaults(execute=action)
     for sub in (send, both):
         _add_pictures(sub)
     for sub in (fetch, both):
@@ -59,12 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     both.add_argument(
         "--until-done", action="store_true", help="end once no sample waits for a label"
     )
-
-
-def execute(arguments: argparse.Namespace) -> int:
-    """Run the action that was named."""
-    code: int = arguments.execute_action(arguments)
-    return code
 
 
 def _add_server(parser: argparse.ArgumentParser) -> None:

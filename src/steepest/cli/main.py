@@ -147,7 +147,8 @@ def make_parser(chosen: str | None = None) -> tuple[Parser, dict[str, Parser]]:
             sub.description = command.__doc__
             command.add_arguments(sub)
             sub.show_examples(command.EXAMPLES)
-            sub.set_defaults(execute=command.execute)
+            if hasattr(command, "execute"):  # others have a command for each action
+                sub.set_defaults(execute=command.execute)
     return parser, parsers
 
 

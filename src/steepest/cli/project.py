@@ -38,18 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS.names(),
         help="export the labels alone, in this format (default: the whole project)",
     )
-    out.set_defaults(execute_action=_export)
+    out.set_defaults(execute=_export)
     back = actions.add_parser("import", help="create a project from an exported one")
     back.description = "Create a project from what `steepest project export` wrote."
     back.add_argument("file", type=Path, metavar="FILE", help="the file")
     back.add_argument("folder", type=Path, metavar="DIR", help="the folder of the new project")
-    back.set_defaults(execute_action=_import)
-
-
-def execute(arguments: argparse.Namespace) -> int:
-    """Run the action that was named."""
-    code: int = arguments.execute_action(arguments)
-    return code
+    back.set_defaults(execute=_import)
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from steepest.cli.arguments import add_metric
+from steepest.cli.arguments import add_shared
 
 EXAMPLES = ("steepest report comparisons/digits",)
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="strategy to compare the others with (default: random)",
     )
-    add_metric(parser)
+    add_shared(parser, "--metric")
 
 
 def execute(arguments: argparse.Namespace) -> int:

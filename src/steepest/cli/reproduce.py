@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_jobs, add_minutes, add_quiet, deadline_of, names_of, seeds_of
+from steepest.cli.arguments import add_shared, deadline_of, names_of, seeds_of
 from steepest.core.progress import show_progress
 from steepest.core.wording import counted
 from steepest.errors import InputError
@@ -86,9 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "one that the paper leaves open, as in caltech101:model.weights=FILE; or an option of a "
         "strategy, as in vaal:published=true",
     )
-    add_jobs(parser)
-    add_minutes(parser)
-    add_quiet(parser)
+    add_shared(parser, "--jobs", "--minutes", "--quiet")
 
 
 def execute(arguments: argparse.Namespace) -> int:

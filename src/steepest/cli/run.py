@@ -7,17 +7,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import (
-    add_config,
-    add_member_jobs,
-    add_minutes,
-    add_out,
-    add_quiet,
-    add_seed,
-    add_track,
-    config_of,
-    deadline_of,
-)
+from steepest.cli.arguments import add_config, add_shared, config_of, deadline_of
 from steepest.core.progress import show_progress
 from steepest.experiment import Config, Experiment
 from steepest.experiment.report.numbers import words_of
@@ -36,12 +26,9 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     add_config(parser)
-    add_out(parser)
-    add_seed(parser, default=None)
-    add_member_jobs(parser)
-    add_minutes(parser)
-    add_track(parser)
-    add_quiet(parser)
+    add_shared(parser, "--out", required=True)
+    add_shared(parser, "--seed", default=None, help="random seed (default: the configuration's)")
+    add_shared(parser, "--member-jobs", "--minutes", "--track", "--quiet")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -26,10 +26,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for bench in _BENCHES:
         sub = benches.add_parser(bench.NAME, help=bench.HELP, description=bench.__doc__)
         bench.add_arguments(sub)
-        sub.set_defaults(execute_bench=bench.execute)
-
-
-def execute(arguments: argparse.Namespace) -> int:
-    """Run the measurement that was named."""
-    code: int = arguments.execute_bench(arguments)
-    return code
+        sub.set_defaults(execute=bench.execute)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from steepest.cli.arguments import add_device, add_seed
+from steepest.cli.arguments import add_shared
 from steepest.cli.bench.measure import add_numbers, run_bench
 
 NAME = "features"
@@ -30,8 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds", type=int, default=3, metavar="N", help="passes of each (default: 3)"
     )
-    add_device(parser)
-    add_seed(parser)
+    add_shared(parser, "--device", "--seed")
     add_numbers(parser)
 
 

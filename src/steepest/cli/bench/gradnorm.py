@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_former, add_seed, names_of
-from steepest.cli.bench.measure import add_numbers, add_threads, given, run_bench
+from steepest.cli.arguments import add_former, add_shared, names_of
+from steepest.cli.bench.measure import add_numbers, given, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.gradnorm import Settings
@@ -48,12 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help=f"implementations (default: {', '.join(STANDARD)}; plain is always measured)",
     )
-    add_device(parser)
+    add_shared(parser, "--device")
     batch = parser.add_argument(
         "--batch-size", type=int, metavar="N", help="samples at a time (default: each model's own)"
     )
     add_former(parser, "--batch", batch)
-    add_threads(parser)
+    add_shared(parser, "--threads")
     parser.add_argument(
         "--rounds",
         type=int,
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"tiny: {', '.join(_SMOKE.models or ())}, batch {_SMOKE.batch}, {_SMOKE.rounds} round",
     )
-    add_seed(parser)
+    add_shared(parser, "--seed")
     add_numbers(parser)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from steepest.cli.arguments import add_quiet
+from steepest.cli.arguments import add_shared
 from steepest.cli.terminal import INTERRUPTED
 from steepest.core.progress import Progress
 from steepest.errors import InputError
@@ -35,15 +35,10 @@ class Bench(Protocol[Known_co]):
         """Return the results so far."""
 
 
-def add_threads(parser: argparse.ArgumentParser) -> None:
-    """Add the number of CPU threads."""
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: torch's)")
-
-
 def add_numbers(parser: argparse.ArgumentParser) -> None:
     """Add the file for the numbers, and the switch that silences progress."""
     parser.add_argument("--out", type=Path, metavar="FILE", help="write all numbers as JSON")
-    add_quiet(parser)
+    add_shared(parser, "--quiet")
 
 
 def given(value: int | None, default: int) -> int:

@@ -12,7 +12,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_former, add_seed
+from steepest.cli.arguments import add_former, add_shared
 from steepest.cli.bench.measure import add_numbers, run_bench
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="samples to score (default: the rest, up to 25000)",
     )
     add_former(parser, "--pool", pool)
-    add_device(parser)
+    add_shared(parser, "--device")
     parser.add_argument(
         "--top",
         type=float,
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="share of the pool that counts as chosen (default: 0.1)",
     )
-    add_seed(parser)
+    add_shared(parser, "--seed")
     add_numbers(parser)
 
 

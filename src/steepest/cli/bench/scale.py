@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from steepest.cli.arguments import add_seed, names_of
+from steepest.cli.arguments import add_shared, names_of
 from steepest.cli.bench.measure import add_numbers, run_bench
 
 NAME = "scale"
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default: {default})"
         )
-    add_seed(parser)
+    add_shared(parser, "--seed")
     add_numbers(parser)
 
 

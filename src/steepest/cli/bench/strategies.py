@@ -13,8 +13,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_former, add_seed, names_of
-from steepest.cli.bench.measure import add_numbers, add_threads, given, read_numbers, run_bench
+from steepest.cli.arguments import add_former, add_shared, names_of
+from steepest.cli.bench.measure import add_numbers, given, read_numbers, run_bench
 from steepest.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,10 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=float, default=300.0, metavar="S", help="seconds per trial (default: 300)"
     )
-    add_device(parser)
-    add_threads(parser)
+    add_shared(parser, "--device", "--threads")
     parser.add_argument("--smoke", action="store_true", help="tiny, on the CPU")
-    add_seed(parser)
+    add_shared(parser, "--seed")
     add_numbers(parser)
 
 

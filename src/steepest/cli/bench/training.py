@@ -10,8 +10,8 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steepest.cli.arguments import add_device, add_former, add_seed
-from steepest.cli.bench.measure import add_numbers, add_threads, given, read_numbers, run_bench
+from steepest.cli.arguments import add_former, add_shared
+from steepest.cli.bench.measure import add_numbers, given, read_numbers, run_bench
 
 if TYPE_CHECKING:
     from steepest.bench.training import Settings
@@ -29,7 +29,7 @@ _BATCHES = 50
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
     parser.add_argument("--model", metavar="NAME", help=f"net to train (default: {_MODEL})")
-    add_device(parser)
+    add_shared(parser, "--device")
     batch = parser.add_argument(
         "--batch-size", type=int, metavar="N", help=f"images in a step (default: {_BATCH})"
     )
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds", type=int, metavar="N", help="timings, of which the best counts (default: 2)"
     )
-    add_threads(parser)
+    add_shared(parser, "--threads")
     workers = parser.add_argument(
         "--loader-workers",
         type=int,
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"tiny, on the CPU: {_SMOKE_MODEL}, batch {_SMOKE_BATCH}, 2 steps, 1 thread",
     )
-    add_seed(parser)
+    add_shared(parser, "--seed")
     add_numbers(parser)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from steepest.cli.arguments import add_device, add_flags, add_former, add_quiet, pairs
+from steepest.cli.arguments import add_flags, add_former, add_shared, pairs
 from steepest.cli.select.loop import (
     add_loop_arguments,
     choose_round,
@@ -117,12 +117,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_former(parser, "--export", kind)
     add_flags(parser, SelectionOptions, ["subset", "seed"])
-    add_quiet(parser)
+    add_shared(parser, "--quiet")
     add_pretrained_arguments(pretrained)
     add_model_arguments(model)
     add_support_arguments(parser, model)
     add_flags(model, SelectionOptions, ["precision", "batch_size"])
-    add_device(model)
+    add_shared(model, "--device")
     add_loop_arguments(loop)
     add_ray_arguments(machines)
     add_shard_arguments(machines)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from steepest.cli.arguments import add_engine, add_flags
+from steepest.cli.arguments import add_flags, add_shared
 from steepest.core.wording import counted
 from steepest.errors import InputError
 from steepest.modules.fingerprint import fingerprint
@@ -28,7 +28,7 @@ from steepest.strategies import Strategy
 
 def add_ray_arguments(parser: argparse._ActionsContainer) -> None:
     """Add the arguments of passes on Ray."""
-    add_engine(parser)
+    add_shared(parser, "--engine", "--address")
     parser.add_argument(
         "--workers",
         type=int,
