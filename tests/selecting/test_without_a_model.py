@@ -145,3 +145,11 @@ def test_pools_that_no_pretrained_net_reads_are_refused(pool, said):
 def test_labels_are_no_argument_beside_a_model():
     with pytest.raises(InputError, match="labels= is for choosing without a model"):
         steepest.select(torch.nn.Linear(12, 3), rows_of(), 2, labels={0: 1})
+
+
+def test_where_all_is_alike_no_gain_over_random_picks_is_claimed():
+    rows = torch.ones(12, 4) + 1e-6 * torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
+    picks = steepest.select(None, torch.ones(12, 4), k=1, progress=False)
+    assert "1 pick covers the pool no better than random ones would" in str(picks.verdict)
+    several = steepest.select(None, rows, k=11, progress=False)
+    assert " 0%" not in str(several.verdict)

@@ -220,7 +220,7 @@ def _stands_for(
 def _coverage(
     table: FeatureTable, places: Tensor, at: list[int], taken: set[SampleId], seed: int
 ) -> Verdict:
-    """Say how well picks cover the pool, beside as many at random."""
+    """Say how well picks cover the pool, compared with as many random ones."""
     witnesses, _ = _witnesses(table, taken, seed)
     old = [position for position, sample in enumerate(table.ids) if sample in taken]
     free = [position for position, sample in enumerate(table.ids) if sample not in taken]
@@ -237,8 +237,9 @@ def _coverage(
     chance = float(np.mean([away([free[one] for one in drawn]) for drawn in draws]))
     closer = 1 - away(at) / chance if chance > 0 else 0.0
     picks = counted(len(at), "pick")
-    if closer <= 0:
-        return Verdict(f"{picks} cover the pool as well as random ones would: it is all alike.")
+    if f"{closer:.0%}" in ("0%", "-0%") or closer < 0:
+        covers = "covers" if len(at) == 1 else "cover"
+        return Verdict(f"{picks} {covers} the pool no better than random ones would.")
     return Verdict(
-        f"The candidates are {closer:.0%} nearer to the {picks} than to as many random ones."
+        f"Candidates are {closer:.0%} nearer to the {picks} than to {len(at)} random ones."
     )

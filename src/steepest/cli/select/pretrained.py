@@ -244,8 +244,8 @@ def _say(arguments: argparse.Namespace, choice: PretrainedChoice, sheet: Path | 
     if choice.probe is not None and choice.probe.report is not None:
         report, classes = choice.probe.report, counted(len(choice.classes), "class", "classes")
         print(
-            f"{counted(report.samples, 'label')} of {classes}: {report.accuracy:.0%} of them right "
-            f"in cross-validation, on features of {choice.table.backbone or 'the pool'}"
+            f"{counted(report.samples, 'label')} of {classes}: cross-validated accuracy "
+            f"{report.accuracy:.0%}, on features of {choice.table.backbone or 'the pool'}"
         )
     elif choice.labels:
         print("all labels are of one class: the picks cover the pool, until there are two")
