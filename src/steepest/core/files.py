@@ -36,8 +36,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file to write to, which takes the path's place once it is whole.
 
-    Who may read it is as if it were written in place: as before, or for a new one as the user's
-    umask says.
+    Its permissions stay as before; those of a new file follow the user's umask.
 
     Raises:
         OSError: If it cannot be written there.
@@ -79,7 +78,7 @@ def expand_home(path: str | Path) -> Path:
     """Return a path with ``~`` at its beginning replaced by the home folder.
 
     Raises:
-        InputError: If nobody knows where that is, as of a misspelt user or in a bare container.
+        InputError: If there is none, as for a misspelt user or in a bare container.
     """
     try:
         return Path(path).expanduser()

@@ -57,7 +57,7 @@ class FileNotes:
 
     Args:
         folder: Where they are kept.
-        writing: Whether notes will be added; whoever does so holds the store beside them.
+        writing: Whether notes will be added; the store beside them is locked meanwhile.
 
     Raises:
         InputError: If the notes are damaged, or lead elsewhere.
@@ -82,7 +82,7 @@ class FileNotes:
             ) from error
 
     def find(self, name: str, stamp: Stamp) -> Note | None:
-        """Return what is known of a file, unless it was written since."""
+        """Return the note on a file, unless it was written since."""
         note = self._notes.get(name)
         return note if note is not None and note.stamp == stamp else None
 

@@ -22,7 +22,7 @@ from steepest.models.backbones import Backbone
 _DIGEST_BYTES = 16
 
 Opener = Callable[[Path], Any]
-"""Returns what a backbone prepares, such as an RGB image of Pillow, or raises a ``DataError``."""
+"""Returns a sample for the backbone, such as an RGB image of Pillow, or raises a ``DataError``."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class FileFeatures:
         """Hold the store, so that features can be added."""
         self.store.__enter__()
         try:
-            # What another process has written meanwhile need not be done again.
+            # Another process may have written some meanwhile.
             self.notes = FileNotes(self._place, writing=True)
         except BaseException:
             self.store.__exit__()
@@ -105,7 +105,7 @@ class FileFeatures:
             files: Those that are missing.
             step: Advanced by each batch.
             device: The device.
-            batch_size: Files at once; None is what suits the device.
+            batch_size: Files at once; None suits the device.
 
         Returns:
             How many rows were computed.
@@ -117,7 +117,7 @@ class FileFeatures:
         return work.run(files, step)
 
     def find(self, files: Iterable[File]) -> tuple[list[str], Tensor, list[tuple[str, str]]]:
-        """Return what is there.
+        """Return the features that are kept.
 
         Returns:
             Names [R] and features [R, D] of files that have some, and (name, reason) of the others.
@@ -133,7 +133,7 @@ class FileFeatures:
         return names, self.store.rows(digests), skipped
 
     def _read(self, file: File) -> _ReadFile:
-        """Return what the backbone takes of a file, unless its content is known."""
+        """Return the prepared sample of a file, unless its content is known."""
         path = self._root / file.name
         try:
             with path.open("rb") as opened:

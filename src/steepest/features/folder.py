@@ -29,14 +29,14 @@ def folder_features(
 ) -> FeatureTable:
     """Return the features of all images of a folder and its subfolders.
 
-    What was computed before is kept, whoever asked for it: new and changed files alone are read.
+    Features are kept: only new and changed files are read.
     A pass that was stopped, or killed, goes on where it was.
 
     Args:
         root: The folder. Names that begin with a dot are passed over.
         backbone: Computes them.
         store: Where they are kept; by default ``.steepest/features`` in the folder.
-        batch_size: Images at once; by default what suits the device.
+        batch_size: Images at once; by default suited to the device.
         device: The device.
         progress: Whether to show progress.
 
@@ -80,7 +80,7 @@ def folder_features(
 
 
 def _look_at(root: Path) -> tuple[list[File], list[tuple[str, str]]]:
-    """Return the images of a folder, sorted, and what is refused unread with the reason."""
+    """Return the images of a folder, sorted, and the files refused unread, with the reason."""
     files, refused = [], []
     for name, reason in sorted(walk_images(root)):
         if reason:

@@ -30,7 +30,7 @@ class Read:
 
     Attributes:
         digest: Of its content.
-        prepared: What the backbone takes; None if its features are there, or it cannot be used.
+        prepared: Input of the backbone; None if its features are kept, or it cannot be used.
     """
 
     digest: str
@@ -48,9 +48,9 @@ class Pass(Generic[S, R]):
 
     Attributes:
         backbone: Computes them.
-        store: Keeps them; held by whoever runs this.
+        store: Keeps them; locked by the caller.
         read: Reads a sample; runs in several threads.
-        keep: Told of all samples whose features, if any, are kept now.
+        keep: Called with all samples whose features, if any, were just kept.
         batch_size: Samples at once.
         device: The device.
     """

@@ -1,4 +1,4 @@
-"""Features of any pool that a pretrained net can look at."""
+"""Features of any pool that a pretrained net can read."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def pool_features(
             ``all-minilm-l6-v2`` for texts. Not for rows that are features already.
         ids: The samples' names [N]; by default a folder's relative paths, or the index.
         store: Where features are kept; by default in ``.steepest/features`` of a folder, or beside
-            a file of texts, and nowhere for what is in memory.
-        batch_size: Samples at once; by default what suits the device.
+            a file of texts, and nowhere for samples in memory.
+        batch_size: Samples at once; by default suited to the device.
         device: The device.
         progress: Whether to show progress.
 

@@ -41,7 +41,7 @@ def image_features(
         backbone: Computes them.
         store: The folder that they are kept in, and not computed again; None keeps them nowhere.
         ids: The samples' names [N]; by default the index.
-        batch_size: Images at once; by default what suits the device.
+        batch_size: Images at once; by default suited to the device.
         device: Where to compute.
         progress: Whether to show progress.
 
@@ -87,7 +87,7 @@ def text_features(
         texts: The texts with their ids.
         backbone: Computes them.
         store: As for ``image_features``.
-        batch_size: Texts at once; by default what suits the device.
+        batch_size: Texts at once; by default suited to the device.
         device: Where to compute.
         progress: Whether to show progress.
 
@@ -99,7 +99,7 @@ def text_features(
             f"backbone {backbone.name!r} reads {backbone.kind}, not text: take all-minilm-l6-v2, "
             "hf:ORG/NAME or sentence-transformers:NAME"
         )
-    # Long ones together: less padding, and what is left at the end goes quickly.
+    # Long ones together: less padding, and a quick end.
     order = sorted(range(len(texts.texts)), key=lambda row: -len(texts.texts[row]))
     digests = [_digest(text.encode("utf-8", "surrogatepass")) for text in texts.texts]
     rows, computed = _compute(

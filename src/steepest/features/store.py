@@ -86,7 +86,7 @@ class FeatureStore:
         """Keep the rows [N, D] of these contents; they stay, whatever happens afterwards.
 
         Raises:
-            InputError: If nobody holds the store, or the rows have another width than those
+            InputError: If the store is not locked, or the rows have another width than those
                 before.
         """
         if self._lock is None:

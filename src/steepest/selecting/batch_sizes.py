@@ -24,7 +24,7 @@ MOST = 4096
 """Larger batches are hardly quicker, whatever the model."""
 
 _NUMBERS = 1 << 20
-"""What the layers put out for one batch, about; more does not stay in a CPU's cache."""
+"""About as many outputs of all layers, for one batch, as stay in the cache of a CPU."""
 
 
 def usual_batch_size(device: torch.device, needs: Needs) -> int:
@@ -75,7 +75,7 @@ def _numbers_per_sample(lens: Lens, few: Loadable) -> int | None:
             inputs = next(iter(few.batches(range(len(few.ids)), len(few.ids))))
             batches.call(model, batches.move(inputs, lens.device, lens.dtype))
     except SteepestError:
-        return None  # What is wrong is said where samples are looked at in earnest.
+        return None  # The real pass raises the same error.
     if len(found) < len(layers):
         return None  # A layer that is not called may still be at work in another's code.
     read = sum(x.numel() for x in batches.tensors_of(inputs))
@@ -83,7 +83,7 @@ def _numbers_per_sample(lens: Lens, few: Loadable) -> int | None:
 
 
 def _is_seen_through(module: nn.Module) -> bool:
-    """Say whether what its layers put out is about all that a module computes.
+    """Return whether the outputs of its layers are about all that a module computes.
 
     One of somebody's own that has parameters beside its layers computes more.
     """

@@ -22,7 +22,7 @@ class Candidates(NamedTuple):
     Attributes:
         taken: Ids of labelled samples.
         free: Positions of all others, in the pool's order.
-        positions: Positions of those to look at: a random part of the free ones, or all.
+        positions: Positions of those to score: a random part of the free ones, or all.
     """
 
     taken: set[SampleId]
@@ -37,7 +37,7 @@ def find_candidates(samples: Samples, how: SelectionOptions) -> Candidates:
         InputError: If there are none.
     """
     taken = _taken(samples, how.labelled)
-    everyone = range(len(samples))  # Stays a range: no list of a million for nobody's sake.
+    everyone = range(len(samples))  # Stays a range: a list of a million takes memory.
     free = [p for p in everyone if samples.ids[p] not in taken] if taken else everyone
     if not free:
         raise InputError("every sample of the pool is labelled already")
@@ -46,7 +46,7 @@ def find_candidates(samples: Samples, how: SelectionOptions) -> Candidates:
 
 def _taken(samples: Samples, labelled: Iterable[SampleId] | None) -> set[SampleId]:
     taken = set(labelled or ())
-    # A range knows what is in it: no set of a million ids for the sake of a few.
+    # A range tests membership by itself: no set of a million ids.
     known = samples.ids if isinstance(samples.ids, range) else set(samples.ids)
     if unknown := {i for i in taken if i not in known}:
         raise InputError(
@@ -78,7 +78,7 @@ def find_labelled(
         return as_samples(support.labelled)
     known = taken
     if support.targets and Needs.TARGETS in needs_with(strategy, support):
-        # Who is taken but has no label, such as samples that wait or were skipped, teaches nothing.
+        # Samples that are taken but have no label, such as skipped ones, teach nothing.
         known = {plain_id(i) for i in support.targets}
     rows = [p for p in range(len(samples)) if samples.ids[p] in known] if known else []
     return samples.part(shuffled(samples, rows, how.seed)) if rows else None

@@ -53,7 +53,7 @@ def choose_from(
         samples: All of the pool, labelled samples included.
         k: How many.
         strategy: The strategy.
-        how: How it looks at the pool.
+        how: Options of the selection.
         lowest: How many of the least wanted samples to name.
     """
     strategy.check_k(k)
@@ -85,7 +85,7 @@ def choose_from(
         verdict=verdict,
     )
     last: tuple[tuple[SampleId, float], ...] = ()
-    # A million scores are not ranked once more for nobody.
+    # Ranking a million scores takes time: only on request.
     if found.values is not None and lowest > 0:
         values = found.values
         last = tuple(

@@ -30,7 +30,7 @@ def collate_rows(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a batch of rows: numbers and lists of numbers; texts and ids of rows stay behind.
 
     Lists of different lengths are padded with 0 at their end. Tokens come with a mask, so that no
-    model need look at what was added.
+    model need look at the padding.
 
     Args:
         items: Rows with the same names.

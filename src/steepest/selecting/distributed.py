@@ -54,9 +54,9 @@ class Job:
     """The model, the pool and the settings, which a worker gets once.
 
     Attributes:
-        lens: How batches are made, with the model; without its engine.
+        lens: The model and its settings, without the gradient engine.
         pools: The pool, and the one of labelled samples if that is another.
-        contents: Fingerprints of what a few samples of each hold.
+        contents: Fingerprints of the contents of a few samples of each.
         gradients: Whether gradients are measured.
         precision: Of gradients.
         seed: Seeds every draw.
@@ -96,7 +96,7 @@ class PassRequest:
     Attributes:
         pool: The number of the pool.
         make: Maps a batch to rows.
-        prepared: What the strategy prepared.
+        prepared: Returned by the strategy's ``prepare``.
         size: Samples in a batch.
     """
 
@@ -289,7 +289,7 @@ def distribute(
     Args:
         samples: All of the pool.
         labelled: The labelled samples, which may be of another pool.
-        lens: How they are looked at in this process.
+        lens: The model and its settings in this process.
         strategy: The strategy.
         options: Of the selection.
     """

@@ -1,4 +1,4 @@
-"""A look at the first logits of a selection, which no one has to wait for."""
+"""Checks on the first logits of a selection, made during its pass over the pool."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class FirstLook:
 
 
 class WatchedView(PoolView):
-    """Samples under the present model, with a look at its first logits.
+    """Samples under the present model, whose first logits are checked.
 
     Args:
         first: Shared by all views of one selection.
-        parts: What a ``PoolView`` is made of.
-        more: What a ``PoolView`` is made of, by name.
+        parts: Arguments of ``PoolView``.
+        more: Its keyword arguments.
     """
 
     def __init__(self, first: FirstLook, *parts: Any, **more: Any) -> None:  # noqa: ANN401

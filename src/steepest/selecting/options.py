@@ -124,11 +124,11 @@ def labelled_ids(
 
     Args:
         labelled: Their ids.
-        support: Its targets are those of labelled samples, whoever else is named.
+        support: Its targets belong to labelled samples too.
 
     Raises:
-        InputError: If a sample has a target but is not among the labelled ones: what it teaches
-            would be known of a candidate.
+        InputError: If a sample has a target but is not labelled: the label of a candidate would
+            be used.
     """
     check_support(support)
     known = support is not None and support.labelled is None and bool(support.targets)

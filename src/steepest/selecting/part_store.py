@@ -1,8 +1,8 @@
 """Finished parts of passes over a pool, kept on disk so that a pass goes on after any kill.
 
-A folder has a subfolder for each pass, with ``about.json``, which says what the pass computes and
-under which conditions, and a file for each part. Parts of another pass are never taken for its own:
-each carries a digest of what the pass is about.
+A folder has a subfolder for each pass, with a file for each part and ``about.json``, which holds
+the settings and conditions of the pass. Each part carries a digest of these, so that parts of
+another pass are never taken for its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PartStore:
         write_atomically(path, said + "\n")
 
     def read(self) -> Iterator[tuple[int, int, dict[str, Tensor], Mapping[str, Any]]]:
-        """Yield where each part starts and stops, its tensors and what is said of them.
+        """Yield where each part starts and stops, its tensors and facts.
 
         A part that is damaged is left out: it is computed again.
         """
@@ -68,7 +68,7 @@ class PartStore:
             start: Its first row.
             stop: The row behind its last.
             tensors: By name.
-            facts: What is said of them, as plain values.
+            facts: Facts about them, as plain values.
 
         Raises:
             InputError: If it cannot be written.

@@ -1,4 +1,4 @@
-"""Set up how a strategy looks at a pool: candidates, labelled samples, model, device."""
+"""The pool as a strategy sees it: candidates, labelled samples, model, device, workers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def open_view(
         positions = list(how.part.take(positions, batch_size))
     shown = as_progress(how.progress)
     with (
-        # What is made in inference mode has no gradients and cannot be added up in place.
+        # Tensors made in inference mode have no gradients and cannot be added up in place.
         torch.inference_mode(mode=False),
         evaluating(model),
         single_logits_named(model, samples.part(positions[:1]), lens.task),

@@ -74,7 +74,7 @@ def choose_on_features(
         table: Features of the pool, labelled samples included.
         k: How many to choose.
         strategy: The strategy; None is the default.
-        how: How the pool is looked at; what it names as labelled is left out.
+        how: Options of the selection; the samples that it names as labelled are left out.
         labels: The class of each labelled sample, by id: names, or numbers.
 
     Raises:

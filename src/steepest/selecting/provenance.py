@@ -35,7 +35,7 @@ class Conditions:
         precision: Of gradients.
         device: The kind of device, such as ``"cpu AVX2"`` or ``"NVIDIA H200"``.
         torch: The version of PyTorch.
-        pool: Fingerprint of the pool: all ids, and what a few samples hold once they are read.
+        pool: Fingerprint of the pool: all ids, and the contents of a few samples.
     """
 
     batch_size: int
@@ -91,7 +91,7 @@ def pool_fingerprint(samples: Samples) -> str:
 
 
 def contents_fingerprint(samples: Samples) -> str:
-    """Return 16 hex digits that change with what a few samples hold once they are read."""
+    """Return 16 hex digits that change with the contents of a few samples."""
     digest = hashlib.sha256(str(len(samples)).encode())
     some = sorted({int(p) for p in np.linspace(0, len(samples) - 1, _LOOKED_AT)})
     for position in some:  # One by one, as they may be of several shapes.

@@ -89,7 +89,7 @@ class Samples:
         return len(self.ids)
 
     def __reduce__(self) -> tuple[Callable[..., Samples], tuple[PoolLike, range]]:
-        """Go to other processes as what they were made of, and without ids: those are long."""
+        """Pickle as the origin, without ids, which are long."""
         if self._origin is None:
             raise InputError("this pool cannot be sent to other processes: give it as a Dataset")
         return as_samples, (self._origin, range(len(self)))
@@ -202,7 +202,7 @@ def _open_mapped(pool: np.memmap[Any, Any]) -> Callable[[], npt.NDArray[Any]] | 
     """Return a function that opens a mapped file again, so that its rows need not be sent."""
     path = getattr(pool, "filename", None)
     if path is None or (pool.base is not None and not isinstance(pool.base, mmap.mmap)):
-        return pool  # A part of a file, or what was computed from one.
+        return pool  # A part of a file, or computed from one.
     order: Literal["C", "F"] = "C" if pool.flags.c_contiguous else "F"
     return functools.partial(
         np.memmap, path, pool.dtype, "c", offset=pool.offset, shape=pool.shape, order=order
@@ -221,7 +221,7 @@ def _warn_if_not_normalised(pool: PoolLike) -> None:
     """Warn about images in a folder that are not normalised as in the model's training."""
     while isinstance(pool, (DataLoader, Subset)):
         pool = pool.dataset
-    # Not by its class: whoever has no folder of images need not import what reads them.
+    # Not by its class, which would have to be imported.
     if getattr(pool, "normalised", None) is False:
         warnings.warn(
             f"the images of {getattr(pool, 'root', 'the pool')} were scaled to 0..1 only: give "
@@ -306,7 +306,7 @@ def _own_ids(pool: object, total: int) -> Sequence[SampleId]:
 
 
 def _sampled(loader: DataLoader[Any]) -> Dataset[Any]:
-    """Return the data set of a loader, restricted to what its sampler would draw from."""
+    """Return the data set of a loader, restricted to the samples that its sampler draws from."""
     sampler = loader.sampler
     if isinstance(sampler, SubsetRandomSampler):
         return Subset(loader.dataset, sorted(int(i) for i in sampler.indices))
@@ -395,7 +395,7 @@ def _tensor_loader(data: Tensor) -> Callable[[Sequence[int], int], Iterator[Inpu
         for start in range(0, len(positions), size):
             chosen = positions[start : start + size]
             if isinstance(chosen, range) and chosen.step == 1:
-                yield data[chosen.start : chosen.stop].clone()  # Whoever looks may write into it.
+                yield data[chosen.start : chosen.stop].clone()  # A model may write into it.
             else:
                 yield data[torch.as_tensor(chosen, dtype=torch.long).to(data.device)]
 

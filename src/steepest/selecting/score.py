@@ -99,8 +99,7 @@ def score(
         check_shardable(chosen)
     if not isinstance(chosen, Scorer):
         raise InputError(
-            f"{chosen.name} chooses samples for what they are together and has no score for each: "
-            "use select"
+            f"{chosen.name} chooses a batch as a whole and has no score for each sample: use select"
         )
     scored_by = fingerprint(model)
     samples = as_samples(pool, ids)

@@ -28,7 +28,7 @@ from steepest.strategies.algorithms.verdict import judge
 D = TypeVar("D", bound=np.generic)
 
 _ALIKE = ("strategy", "options", "seed", "model", "classes")
-"""What all shards of a pool have in common."""
+"""Fields that are equal in all shards of a pool."""
 
 _REMEDIES = {
     "pool": "; the ids, or what is read of the same samples (--size, --mean, --std), are not equal",

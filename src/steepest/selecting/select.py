@@ -170,5 +170,5 @@ def check_without_model(how: SelectionOptions) -> None:
     if how.task is None or how.task == "classification" or isinstance(how.task, Classification):
         return
     raise InputError(
-        "without a model of yours one class of several is told for each sample: leave task out"
+        "without a model of yours each sample has one class of several: leave task out"
     )
