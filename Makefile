@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Bytecode is compiled as modules are imported: most of what is installed never is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo docs test test-slow mutants lint cifar10-small clean
 
@@ -9,24 +11,24 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(PIP) -e .
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(PIP) -e '.[test]'
 	# Without torchvision, which may replace torch; tests have a stand-in for it.
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps timm open_clip_torch
+	-$(PIP) --no-deps timm open_clip_torch
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-label: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[label]'
+	$(PIP) -e '.[label]'
 	@touch $@ $(VENV)/.installed
 
 demo: $(VENV)/.installed-label  ## learn on real digits by the default strategy and at random, then write a report
 	$(BIN)/steepest demo
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs,sklearn]'
+	$(PIP) -e '.[docs,sklearn]'
 	@touch $@ $(VENV)/.installed
 
 docs: $(VENV)/.installed-docs  ## the documentation site, in build/site
