@@ -67,10 +67,10 @@ class SelectionOptions:
     precision: Precision = field(
         default="tf32", metadata=_help("precision of gradients, for strategies that take them")
     )
-    device: torch.device | str | None = field(default=None, metadata=_help("where to compute"))
+    device: torch.device | str | None = field(default=None, metadata=_help("the device"))
     progress: bool | Progress = field(default=True, metadata=_help("whether to show progress"))
     support: Support | None = field(
-        default=None, metadata=_help("what some strategies take beside the model")
+        default=None, metadata=_help("inputs of some strategies besides the model")
     )
     shard: str | None = field(
         default=None,
