@@ -8,7 +8,7 @@ from torch import nn
 
 import steepest
 from steepest.errors import InputError, ModelError, PoolError, SettingWarning
-from steepest.integrations.next_samples import NextSamples
+from steepest.integrations import NextSamples
 from steepest.labelling.project import open_pool
 
 POOL = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""Steepest inside other libraries: callbacks of trainers, data sets, label checks.
+"""Steepest inside other libraries: callbacks for trainers, and checks of labels.
 
 Each module needs the library that it is named after, and is imported by itself, as in
 ``from steepest.integrations.lightning import ActiveLearning``.
@@ -6,4 +6,6 @@ Each module needs the library that it is named after, and is imported by itself,
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from steepest.integrations.next_samples import NextSamples
+
+__all__ = ["NextSamples"]

@@ -26,7 +26,7 @@ class ActiveLearning(NextSamples, Callback):  # type: ignore[misc]
     labelled and waiting samples go to the trainer's loggers. With several processes, the first one
     chooses. Modules that are sharded over processes (FSDP, DeepSpeed's stage 3) cannot choose.
 
-    Args and attributes are those of ``steepest.integrations.next_samples.NextSamples``.
+    Args and attributes are those of ``steepest.integrations.NextSamples``.
     """
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401

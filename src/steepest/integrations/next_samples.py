@@ -98,8 +98,8 @@ class NextSamples:
         Raises:
             InputError: If there are labels and no model.
         """
-        told = {name: v for name, v in (metrics or {}).items() if _is_finite(v)}
-        with self._open(model, told) as loop:
+        numbers = {name: v for name, v in (metrics or {}).items() if _is_finite(v)}
+        with self._open(model, numbers) as loop:
             if loop.pool.counts()[State.LABELLED]:
                 if model is None:
                     raise InputError(f"{self.folder} has labels: give the model trained on them")

@@ -27,7 +27,7 @@ class ActiveLearning(NextSamples, TrainerCallback):  # type: ignore[misc]
     the trainer loads it at the end. With several processes, the first one chooses. Models that are
     sharded over processes (FSDP, DeepSpeed's stage 3) cannot choose.
 
-    Args and attributes are those of ``steepest.integrations.next_samples.NextSamples``.
+    Args and attributes are those of ``steepest.integrations.NextSamples``.
     """
 
     def on_train_begin(

@@ -13,7 +13,7 @@ from steepest.labelling.labeller import Answers
 from steepest.pool.values import Label, copy_label, plain_ids, plain_labels
 
 MAP = "map"
-"""What the pool notes of a sample whose label is a map: a journal is no place for pixels."""
+"""Label that the pool records in place of a label map, which is too large for a journal."""
 
 
 class OracleLabeller:

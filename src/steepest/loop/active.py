@@ -215,8 +215,7 @@ class ActiveLoop:
             InputError: If a sample is not in the pool, or labels mix texts and numbers.
             PoolError: If an answer contradicts one that is there; then nothing is taken in.
         """
-        told = as_answers(answers)
-        self._take_in(told, who)
+        self._take_in(as_answers(answers), who)
 
     def learn(self) -> Round:
         """Fit and evaluate; if there are labels that no round has learnt from, end the round.
@@ -273,8 +272,8 @@ class ActiveLoop:
                 if not self._gather(k):
                     break
                 done = self.learn()
-                told = ", ".join(f"{name} {value:.4g}" for name, value in done.metrics.items())
-                step.advance(1, f"{counted(done.labelled, 'label')} {told}")
+                metrics = ", ".join(f"{name} {value:.4g}" for name, value in done.metrics.items())
+                step.advance(1, f"{counted(done.labelled, 'label')} {metrics}")
         return self.records
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ def _examples(pairs: Iterable[tuple[SampleId, Label]]) -> Examples:
 
 
 Asking = Callable[[list[SampleId]], Any] | Labeller
-"""Who is asked for labels: a function of ids, or a labeller."""
+"""Source of labels: a function of ids, or a labeller."""
 
 
 def ask_for(who: Asking, ids: Sequence[SampleId]) -> Iterator[Answers]:
@@ -77,18 +77,18 @@ def ask_for(who: Asking, ids: Sequence[SampleId]) -> Iterator[Answers]:
         InputError: If an answer is about something else, or is none.
     """
     asked = set(ids)
-    told = who.label(ids) if isinstance(who, Labeller) else who(list(ids))
-    if isinstance(told, Iterator):
-        for pair in told:
+    answers = who.label(ids) if isinstance(who, Labeller) else who(list(ids))
+    if isinstance(answers, Iterator):
+        for pair in answers:
             yield _about(as_answers(dict([_pair(pair)])), asked)
         return
-    if hasattr(told, "index") and hasattr(told, "items"):
-        told = dict(told.items())  # A column of pandas, whose rows need not be in our order.
-    if not isinstance(told, (Answers, Mapping)):
-        labels = _one_each(told, len(ids))
+    if hasattr(answers, "index") and hasattr(answers, "items"):
+        answers = dict(answers.items())  # A column of pandas, whose rows need not be in our order.
+    if not isinstance(answers, (Answers, Mapping)):
+        labels = _one_each(answers, len(ids))
         _refuse_pairs(labels, ids)
-        told = dict(zip(ids, labels, strict=True))
-    yield _about(as_answers(told), asked)
+        answers = dict(zip(ids, labels, strict=True))
+    yield _about(as_answers(answers), asked)
 
 
 def check_functions(**given: object) -> None:
@@ -107,19 +107,19 @@ def check_functions(**given: object) -> None:
             raise InputError(f"{name} must be a function, not a {type(function).__name__}")
 
 
-def as_answers(told: Answers | Mapping[Any, Any]) -> Answers:
+def as_answers(answers: Answers | Mapping[Any, Any]) -> Answers:
     """Return labels by id as answers; None skips a sample.
 
     Raises:
         InputError: If it is no mapping, or holds what is no id or label.
     """
-    if isinstance(told, Answers):
-        return told
-    if not isinstance(told, Mapping):
-        raise InputError(f"answers are a {type(told).__name__}: give labels by id, as a dict")
+    if isinstance(answers, Answers):
+        return answers
+    if not isinstance(answers, Mapping):
+        raise InputError(f"answers are a {type(answers).__name__}: give labels by id, as a dict")
     labels: dict[SampleId, Label] = {}
     skipped: list[SampleId] = []
-    for name, label in told.items():
+    for name, label in answers.items():
         sample = plain_id(name)
         if label is None:
             skipped.append(sample)
@@ -128,13 +128,13 @@ def as_answers(told: Answers | Mapping[Any, Any]) -> Answers:
     return Answers(labels, tuple(skipped))
 
 
-def give(pool: Pool, told: Mapping[Any, Any], kinds: LabelKinds) -> None:
+def give(pool: Pool, answers: Mapping[Any, Any], kinds: LabelKinds) -> None:
     """Take in labels of the beginning, but those that the pool has a word on already.
 
     Raises:
         InputError: If something in it is no id of the pool or no label, or of another kind.
     """
-    labels = as_answers(told).labels
+    labels = as_answers(answers).labels
     given = dict(zip(labels, pool.normal(list(labels.values())), strict=True))
     new = {i: label for i, label in given.items() if pool.cycle_of(i) is None}
     kinds.check(new)
@@ -158,9 +158,9 @@ def _says_otherwise(pool: Pool, sample: SampleId, label: Label) -> bool:
     return all(event.verb is not Verb.RELABEL for event in pool.history(sample))
 
 
-def _as_label(told: Any, sample: SampleId) -> Label:  # noqa: ANN401
+def _as_label(value: Any, sample: SampleId) -> Label:  # noqa: ANN401
     """Return a label as a pool stores it, and raise on spellings of a missing label."""
-    plain = _plain(told)
+    plain = _plain(value)
     several = plain if isinstance(plain, (list, tuple)) else [plain]
     remedy = ""
     if any(isinstance(part, bool) for part in several):
@@ -189,8 +189,8 @@ def name_of(who: Asking) -> str:
     return name if name.isidentifier() else "label"
 
 
-def _plain(told: Any) -> Any:  # noqa: ANN401
-    return told.tolist() if hasattr(told, "tolist") else told
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _pair(pair: Any) -> tuple[SampleId, Any]:  # noqa: ANN401
@@ -199,10 +199,10 @@ def _pair(pair: Any) -> tuple[SampleId, Any]:  # noqa: ANN401
     return plain_id(pair[0]), pair[1]
 
 
-def _one_each(told: Any, count: int) -> list[Any]:  # noqa: ANN401
-    plain = _plain(told)
+def _one_each(answers: Any, count: int) -> list[Any]:  # noqa: ANN401
+    plain = _plain(answers)
     if not isinstance(plain, (list, tuple)):
-        kind = type(told).__name__
+        kind = type(answers).__name__
         raise InputError(f"label returned a {kind}: return labels by id, or a list of one per id")
     if len(plain) != count:
         raise InputError(

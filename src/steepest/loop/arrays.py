@@ -42,27 +42,27 @@ Marked = npt.NDArray[np.object_]
 """Labels [N]; None where there is none."""
 
 
-def read_labels(told: Any, count: int, mark: Any) -> Marked:  # noqa: ANN401
+def read_labels(labels: Any, count: int, mark: Any) -> Marked:  # noqa: ANN401
     """Return labels with None where there is none.
 
     Args:
-        told: Labels [N], in which ``mark``, None or NaN stands for none.
+        labels: Labels [N], in which ``mark``, None or NaN stands for none.
         count: How many samples there are.
         mark: What else stands for none; None if nothing does.
 
     Raises:
         InputError: If there is not one for each sample.
     """
-    if told is None:
+    if labels is None:
         raise InputError(
             "a learner requires y to be passed, but the target y is None: a label or mark for each"
         )
-    if isinstance(told, Tensor):
-        told = told.numpy(force=True)
-    elif hasattr(told, "to_numpy"):
-        told = told.to_numpy()
+    if isinstance(labels, Tensor):
+        labels = labels.numpy(force=True)
+    elif hasattr(labels, "to_numpy"):
+        labels = labels.to_numpy()
     # A list of texts and a number would become texts alone, and the mark one of them.
-    values = np.atleast_1d(np.array(told, dtype=object if isinstance(told, list) else None))
+    values = np.atleast_1d(np.array(labels, dtype=object if isinstance(labels, list) else None))
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (count,):

@@ -105,24 +105,26 @@ class Chooser:
         return replace(support, features=self.features) if self.features else support
 
 
-def as_features(told: Any, ids: Sequence[SampleId]) -> Features:  # noqa: ANN401
+def as_features(features: Any, ids: Sequence[SampleId]) -> Features:  # noqa: ANN401
     """Return features by id.
 
     Args:
-        told: None, vectors by id, or an array [N, ...] in the order of the ids.
+        features: None, vectors by id, or an array [N, ...] in the order of the ids.
         ids: All samples [N].
 
     Raises:
         InputError: If there is not one for each sample.
     """
-    if told is None:
+    if features is None:
         return {}
-    if isinstance(told, Mapping):
-        missing = next((i for i in ids if i not in told), None)
+    if isinstance(features, Mapping):
+        missing = next((i for i in ids if i not in features), None)
         if missing is not None:
             raise InputError(f"the given features have none for sample {missing!r}: one for each")
-        return {name: torch.as_tensor(row) for name, row in told.items()}
-    rows = told.detach() if isinstance(told, Tensor) else torch.as_tensor(np.asarray(told))
+        return {name: torch.as_tensor(row) for name, row in features.items()}
+    rows = (
+        features.detach() if isinstance(features, Tensor) else torch.as_tensor(np.asarray(features))
+    )
     if rows.ndim < 2 or len(rows) != len(ids):
         raise InputError(
             f"features of shape {list(rows.shape)} for {len(ids)} samples: one row for each"

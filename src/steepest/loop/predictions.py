@@ -19,7 +19,7 @@ Predict = Callable[[list[SampleId]], Any]
 """Maps ids to class probabilities [N, C]."""
 
 _KNOWN = Needs.LOGITS | Needs.FEATURES | Needs.LABELLED
-"""What predictions, and features beside them, can serve."""
+"""The needs that predictions and given features can meet."""
 
 _SUM_ERROR = 1e-3
 
@@ -76,20 +76,24 @@ def _asked(predict: Predict, ids: list[SampleId]) -> Any:  # noqa: ANN401
         ) from error
 
 
-def log_probabilities(told: Any, ids: Sequence[SampleId]) -> Tensor:  # noqa: ANN401
+def log_probabilities(probabilities: Any, ids: Sequence[SampleId]) -> Tensor:  # noqa: ANN401
     """Return the finite logarithms of probabilities [N, C].
 
     A probability of zero becomes the smallest number there is: its logarithm is finite, and it
     counts for nothing in any score.
 
     Args:
-        told: What ``predict`` returned.
+        probabilities: What ``predict`` returned.
         ids: Whom it was asked about [N].
 
     Raises:
         InputError: If these are no probabilities of at least two classes.
     """
-    values = told.detach().cpu().numpy() if isinstance(told, Tensor) else np.asarray(told)
+    values = (
+        probabilities.detach().cpu().numpy()
+        if isinstance(probabilities, Tensor)
+        else np.asarray(probabilities)
+    )
     if values.dtype.kind not in "fiub" or values.ndim != 2 or values.shape[1] < 2:
         raise InputError(
             f"predict returned {values.dtype} of shape {list(values.shape)}: return probabilities "

@@ -81,13 +81,13 @@ def check_rounds(rounds: Any) -> int:  # noqa: ANN401
     return int(rounds)
 
 
-def as_metrics(told: object) -> dict[str, float]:
+def as_metrics(metrics: object) -> dict[str, float]:
     """Return the result of ``evaluate`` as numbers by name.
 
     Raises:
         InputError: If it is neither a number nor numbers by name.
     """
-    named = told if isinstance(told, Mapping) else {ONLY: told}
+    named = metrics if isinstance(metrics, Mapping) else {ONLY: metrics}
     return {str(name): _number(value, str(name)) for name, value in named.items()}
 
 

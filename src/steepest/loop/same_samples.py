@@ -21,15 +21,15 @@ from steepest.selecting.samples import Samples
 LOOKED_AT = "samples.json"
 
 Trace = list[list[float]]
-"""What is kept of a sample: its length and some projections, for each of its tensors."""
+"""Fingerprint of a sample: the length and some projections of each of its tensors."""
 
 _MOST_SAMPLES, _LEAST_SAMPLES = 200, 8
 _MOST_SECONDS = 5.0
-"""How long one look may take; samples that are slow to read are looked at in part."""
+"""Time limit of a check; of samples that are slow to read, fewer are checked."""
 _MOST_VALUES = 1 << 14
 _WAVES = (1.0, 1.7, 2.3)
 _SLACK = 1e-3
-"""What another machine or precision may change, as a part of a sample's length."""
+"""Tolerance for other machines and precisions, relative to a sample's length."""
 
 
 def check_same(path: Path, samples: Samples | None) -> None:
@@ -58,8 +58,8 @@ def check_same(path: Path, samples: Samples | None) -> None:
             positions = order[:_MOST_SAMPLES].tolist()
             found = _look_twice(samples, positions)
             if found or known is None:
-                told = {str(samples.ids[p]): t for p, t in zip(positions, found, strict=False)}
-                write_atomically(file, json.dumps(told) + "\n")
+                traces = {str(samples.ids[p]): t for p, t in zip(positions, found, strict=False)}
+                write_atomically(file, json.dumps(traces) + "\n")
             return
         places = {name: place for place, name in enumerate(samples.ids)}
         there = [i for i in known if i in places]
@@ -81,9 +81,9 @@ def _complaint(path: Path, changed: Sequence[int], count: int) -> str:
 
 def _read(file: Path) -> dict[int, Trace] | None:
     try:
-        told = parse_json(file.read_bytes())
+        known = parse_json(file.read_bytes())
         width = 1 + len(_WAVES)
-        return {int(i): np.array(t, float).reshape(-1, width).tolist() for i, t in told.items()}
+        return {int(i): np.array(t, float).reshape(-1, width).tolist() for i, t in known.items()}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError) as error:
@@ -126,8 +126,8 @@ def _project(tensor: Tensor) -> list[float]:
     flat = torch.view_as_real(flat).flatten() if flat.is_complex() else flat
     values = np.nan_to_num(flat.double().numpy(), posinf=0.0, neginf=0.0)
     waves = np.cos(np.multiply.outer(_WAVES, np.arange(len(values))))
-    told: list[float] = [float(np.linalg.norm(values)), *(waves @ values).tolist()]
-    return told
+    trace: list[float] = [float(np.linalg.norm(values)), *(waves @ values).tolist()]
+    return trace
 
 
 def _alike(one: Trace, other: Trace) -> bool:

@@ -42,9 +42,9 @@ class SharedLabels:
 
     def give(self, labels: Marked) -> None:
         """Take in labels of the beginning, but those of rows that have one already."""
-        told = {row: plain(label) for row, label in enumerate(labels) if label is not None}
+        given = {row: plain(label) for row, label in enumerate(labels) if label is not None}
         with self._open() as pool:
-            give(pool, told, LabelKinds(pool))
+            give(pool, given, LabelKinds(pool))
 
     def read(self) -> tuple[Marked, npt.NDArray[np.bool_]]:
         """Return the label of each row [N], None where there is none, and which are skipped [N]."""
@@ -59,15 +59,15 @@ class SharedLabels:
     def teach(self, rows: Sequence[int], labels: Marked, cycle: int) -> None:
         """Write down what rows are, all or none; None is a row that nobody can label."""
         with self._open() as pool, pool.transaction():
-            for row, told in zip(rows, labels, strict=True):
+            for row, given in zip(rows, labels, strict=True):
                 state = pool.state(row)
-                if told is None:
+                if given is None:
                     if state is State.LABELLED:
                         pool.unlabel([row], cycle=cycle, who=DOOR)
                     if state is not State.SKIPPED:
                         pool.skip([row], cycle=cycle, who=DOOR)
                     continue
-                (label,) = pool.normal([plain(told)])
+                (label,) = pool.normal([plain(given)])
                 if state is State.SKIPPED:
                     pool.unlabel([row], cycle=cycle, who=DOOR)
                 if state is not State.LABELLED:

@@ -33,7 +33,7 @@ from steepest.pool.values import Label
 
 LABELS = "labels.csv"
 SERVER = "label-studio:"
-"""How the names of people begin whose answers came from a server."""
+"""Prefix of the names of people whose answers came from a server."""
 _CHOOSING = "choosing"
 
 
@@ -180,8 +180,8 @@ class LoopFolder:
         """
         known = pool.about().key
         if not known:
-            told = json.dumps([self.vocabulary.task, self.vocabulary.names, pool.ids()])
-            known = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+            text = json.dumps([self.vocabulary.task, self.vocabulary.names, pool.ids()])
+            known = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
             pool.change_about(key=known)
         return known
 

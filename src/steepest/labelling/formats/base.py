@@ -17,13 +17,13 @@ from steepest.core.seeds import SampleId
 from steepest.errors import InputError, first_line
 
 Reader = Callable[[Path], Iterator["Row"]]
-"""Reads the rows of a file."""
+"""A function that reads the rows of a file."""
 
 Map = npt.NDArray[np.uint8]
 """Class numbers [H, W], 255 where no class is known."""
 
 _NOT_SKIPPED = frozenset({"false", "no", "0"})
-"""What spreadsheets write for a box that is not ticked."""
+"""Values of an unticked box in spreadsheets."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,18 @@ class Row:
 
     @property
     def empty(self) -> bool:
-        """Whether it says no label."""
+        """Whether it has no label."""
         return self.label is None or (isinstance(self.label, str) and not self.label.strip())
 
     @property
     def answered(self) -> bool:
-        """Whether someone has given a label, or said that nobody can."""
+        """Whether it has a label or a skip."""
         return bool(self.skip) or not self.empty
 
 
-def skip_reason(told: str) -> str:
+def skip_reason(text: str) -> str:
     """Return why a sample is skipped; empty if what is written says that it is not."""
-    reason = told.strip()
+    reason = text.strip()
     return "" if reason.lower() in _NOT_SKIPPED else reason
 
 

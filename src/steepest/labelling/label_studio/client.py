@@ -38,7 +38,7 @@ class Account:
 
     @property
     def is_refresh_token(self) -> bool:
-        """Whether it is a personal access token, to be exchanged before use."""
+        """Whether it is a personal access token, which is exchanged before use."""
         return self.token.count(".") == 2
 
     def hide(self, text: str) -> str:
@@ -88,7 +88,7 @@ def check_address(url: str) -> str:
 _Made = TypeVar("_Made")
 
 _SHOWN = 200
-"""How many letters of a server's complaint are shown."""
+"""Characters of a server's error message that are shown."""
 
 
 class ServerError(DataError):
@@ -99,7 +99,7 @@ class UnavailableError(ServerError):
     """The server gave no answer; the request may or may not have been carried out."""
 
     given_up = False
-    """Whether it was tried for as long as patience lasts."""
+    """Whether all retries were used up."""
 
 
 @dataclass
@@ -278,10 +278,10 @@ def _as_json(body: object) -> tuple[bytes, dict[str, str]]:
 def _complaint(content: bytes) -> str:
     """Return the error message in an answer of Label Studio."""
     try:
-        told = parse_json(content)
+        answer = parse_json(content)
     except ValueError:
         return "no reason given"
-    if not isinstance(told, dict):
-        return str(told)
-    more = told.get("validation_errors")
-    return f"{told.get('detail', 'no reason given')}{f': {more}' if more else ''}"
+    if not isinstance(answer, dict):
+        return str(answer)
+    more = answer.get("validation_errors")
+    return f"{answer.get('detail', 'no reason given')}{f': {more}' if more else ''}"

@@ -19,7 +19,7 @@ from steepest.labelling.project.ledger import ProjectPool
 
 IMAGES = ("upload", "embed", "local")
 _MOST_TASKS, _MOST_BYTES = 50, 32 << 20
-"""How much one request holds: servers refuse, or choke on, large ones."""
+"""Limits of one request: servers refuse large ones."""
 
 Shown = tuple[Pick, Picture | None]
 """A pick, and its picture if that has to be looked at."""
@@ -27,7 +27,7 @@ Shown = tuple[Pick, Picture | None]
 
 @dataclass(frozen=True)
 class Pictures:
-    """How pictures are sent to the people who label.
+    """The way pictures reach the people who label.
 
     Attributes:
         how: ``"upload"`` sends the files, ``"embed"`` writes them into the tasks, ``"local"``
