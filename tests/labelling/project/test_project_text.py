@@ -10,9 +10,10 @@ from small_texts import make_backbone, make_table, make_texts, review, truth
 from steepest.core.progress import SilentProgress
 from steepest.errors import DataError, InputError
 from steepest.labelling.project import Project, Settings
+from steepest.labelling.project.classifier import load_classifier
 from steepest.labelling.project.exporting import label_text
 from steepest.labelling.project.inputs import FeatureFinder
-from steepest.labelling.project.predictions import list_everything, predict_all
+from steepest.labelling.project.predictions import find_model, list_everything, predict_all
 from steepest.labelling.project.retraining import run_round
 from steepest.labelling.project.source import SampleFolder, TextTable, find_kind, read_text
 
@@ -226,3 +227,15 @@ def test_copies_have_the_predictions_of_the_one_that_is_asked_about(tmp_path, wo
         assert len(rows) == 25
         for n in range(5):
             assert rows[f"r{n}"].labels == rows[f"r{n + 20}"].labels
+
+
+def test_the_model_of_texts_is_loaded_and_classifies_others(texts, words):
+    with open_texts(texts, validation_share=0.0) as project:
+        run(project)
+        label_next(project, 12)
+        run(project)
+        version, path = find_model(project.store)
+    model = load_classifier(path)
+    assert (version, model.description.kind, model.classes) == (1, "text", CLASSES)
+    others = ["a lovely day", "a dull day", "a poor show", "a warm welcome"]
+    assert [label for label, _ in model.classify(others)] == ["good", "bad", "bad", "good"]
