@@ -8,6 +8,8 @@ import pytest
 from drawn_shapes import draw_shapes
 from web_pages import open_pages
 
+from steepest.labelling.web import filters
+
 FACT = re.compile(r'state=(\w+)">[^<]*</a></dt><dd>(\d+)</dd>')
 PARTS = ("labelled", "skipped", "disputed", "unanswered")
 
@@ -65,3 +67,9 @@ def test_the_classes_of_a_grid_say_their_keys(photos, several):
         for key, name in (("1", "cat"), ("2", "dog"), ("3", "owl")):
             assert page.count(f"<kbd>{key}</kbd>{name}</") == 9
         assert page.count("<kbd>s</kbd>skip") == 9
+
+
+def test_messages_become_sentences_with_shares_as_on_the_rest_of_the_page():
+    said = "reached: 97.0% with 142 labels (95 % interval 84.7% to 99.5%)"
+    expected = "Reached: 97.0 % with 142 labels (95 % interval 84.7 % to 99.5 %)."
+    assert filters.sentence(said) == expected

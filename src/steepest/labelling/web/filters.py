@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import time
 from collections.abc import Callable, Sequence
 
@@ -74,6 +75,11 @@ def names(labels: Sequence[str] | None) -> str:
     if labels is None:
         return "–"
     return ", ".join(labels) if labels else "none of them"
+
+
+def sentence(text: str) -> str:
+    """Return a message as a sentence, with shares written as everywhere on the page."""
+    return re.sub(r"(\d)%", r"\1 %", f"{text[:1].upper()}{text[1:]}.")
 
 
 def ending(name: str) -> str:
@@ -162,6 +168,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "points": points,
     "number": number,
     "ending": ending,
+    "sentence": sentence,
     "score": score,
     "pace": pace,
     "kappa": kappa,
