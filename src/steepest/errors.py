@@ -20,7 +20,7 @@
     ├── RunFolderError                 a run folder belongs to something else, or is in use
     │   └── InUseError                 someone else holds it at this moment
     ├── FailedRunsError                some runs of a comparison failed; the others are done
-    └── OutOfTime                      the time given is up; the same command goes on from here
+    └── OutOfTime                      the time given is up; the same command resumes from here
 
     SteepestWarning (UserWarning)
     ├── RegimeWarning                  the score ranks the most uncertain samples last

@@ -18,7 +18,7 @@ class Workload:
     """One load.
 
     Attributes:
-        name: How it is asked for.
+        name: How it is requested.
         model: A name or a factory for ``steepest.models.build``.
         classes: The number of classes.
         shape: One sample's shape: channels first for images and volumes, [T] for tokens.

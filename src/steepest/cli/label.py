@@ -1,6 +1,6 @@
 """Label images or texts on a local page that picks the next ones to label.
 
-The same command goes on where it was left. Labels are kept in the folder .steepest beside the
+The same command resumes where it was left. Labels are kept in the folder .steepest beside the
 images, or TABLE.steepest beside a table of texts; the page exports them as CSV, JSON lines or
 folders. The page needs some packages: pip install 'steepest[label]'.
 """

@@ -334,7 +334,7 @@ def tell(value: object) -> None:
 
 
 def _serve(line: Connection) -> None:
-    """Do what is asked for until nobody asks any more: the life of a spawned worker."""
+    """Do requested work until the pipe is closed: the main loop of a worker."""
     end_with_parent()
     _lines.append(line)
     held: list[Any] = []

@@ -16,7 +16,7 @@ class Registry(Generic[T]):
     """Names mapped to the classes or functions of one package.
 
     Dropping a file into the package is enough: the package is imported in full the first time
-    a name is asked for.
+    a name is requested.
 
     Args:
         kind: The kind of entries, for error messages (``"strategy"``).

@@ -109,7 +109,7 @@ class SealedLabels:
             f"SealedLabels({len(self)} labels, read for: {', '.join(self._purposes) or 'nothing'})"
         )
 
-    def __getitem__(self, index: Any) -> NoReturn:  # noqa: ANN401 - whatever is asked for
+    def __getitem__(self, index: Any) -> NoReturn:  # noqa: ANN401 - whatever is requested
         raise HiddenLabelError(_SEALED)
 
     def __iter__(self) -> NoReturn:

@@ -114,7 +114,7 @@ class _Worker:
             return
 
     def answer(self, slot: int, count: int) -> Tensor:
-        """Return the batch that was asked for into this slot.
+        """Return the batch that was requested into this slot.
 
         Raises:
             DataError: If a sample of it cannot be read, or the process is gone.

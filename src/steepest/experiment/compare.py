@@ -1,7 +1,7 @@
 """A fair comparison: the same initial set and weights for every strategy of a seed.
 
 Every run is its own experiment in ``runs/LABEL/seed-N``; a run that is complete is left
-alone, one that is not goes on where it stopped.
+alone, one that is not resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def compare(
         member_jobs: Members of a committee that a run trains side by side; None stands for as
             many as a GPU has room for, and for one on a CPU or beside other runs.
         deadline: In the seconds of ``time.time()``: no cycle is begun that would probably end
-            later. The same call goes on from there.
+            later. The same call resumes from there.
         command: The command as typed, kept with the results.
         engine: Where runs are made: ``"here"``, in processes of this machine, or ``"ray"``, one run
             at a time in each actor of a Ray cluster; all its machines must see the folder.
@@ -193,7 +193,7 @@ def _run_on_ray(
     deadline: float | None,
     shown: _Showing,
 ) -> None:
-    """Give each run to an actor; one whose machine is lost goes on from its folder elsewhere."""
+    """Give each run to an actor; one whose machine is lost resumes from its folder elsewhere."""
     with RayWorkers(
         address=engine.address,
         count=jobs if engine.workers is None else engine.workers,

@@ -107,9 +107,9 @@ class Comparison:
 
     Attributes:
         name: The name of the comparison.
-        strategies: Labels of the strategies that were asked for.
-        seeds: Seeds that were asked for.
-        runs: Every run that was asked for, by strategy and seed; a run that has not begun has no
+        strategies: Labels of the strategies that were requested.
+        seeds: Seeds that were requested.
+        runs: Every run that was requested, by strategy and seed; a run that has not begun has no
             entries.
         config: The configuration as nested tables.
         commands: Every command that gave records, each once, the first first; those of older
@@ -311,7 +311,7 @@ def _with_metric(run: Run, name: str, comparison: Comparison) -> Run:
 
 
 def _completed(metrics: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
-    """Return metrics with the balanced accuracy, if that is asked for and can be worked out."""
+    """Return metrics with the balanced accuracy, if that is requested and can be worked out."""
     known = dict(metrics or {})
     shares = known.get(_BY_CLASS)
     if name != _BALANCED or name in known or not isinstance(shares, list):

@@ -221,7 +221,7 @@ def _check_owner(path: Path, config: Config) -> None:
 
 
 def _check_data(path: Path, data: Mapping[str, Any]) -> None:
-    """Refuse to go on with other data: ids would mean other samples."""
+    """Refuse to continue with other data: ids would mean other samples."""
     if not path.exists():
         return
     found = _read_table(path)

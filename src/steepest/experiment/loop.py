@@ -42,7 +42,7 @@ class Experiment:
 
     Args:
         config: What to run.
-        out: The run's folder. The same folder and configuration go on where they stopped.
+        out: The run's folder. The same folder and configuration resume where they stopped.
         data: The data set, if it is loaded already.
         labeller: Answers the queries; by default with the data set's own labels.
         progress: Updated during trainings and scorings.
@@ -86,7 +86,7 @@ class Experiment:
 
         Args:
             deadline: In the seconds of ``time.time()``; a cycle that would probably end later is
-                not begun. The next call goes on from there.
+                not begun. The next call resumes from there.
             until: Stop when so many cycles, 0 or more, are on record; None stands for all.
         """
         if until is not None and until < 0:

@@ -189,7 +189,7 @@ class Summary:
             seeds, of which there may be more: see ``counts``.
         seeds: Those seeds that count for every strategy.
         runs_complete: How many runs have come to their end.
-        runs_expected: How many were asked for.
+        runs_expected: How many were requested.
         baseline: The strategy others are compared with, None without a comparison.
         confidence: Level of the bands and intervals.
         strategies: One entry per strategy with a seed that counts; a strategy that has no

@@ -30,7 +30,7 @@ def folder_features(
     """Return the features of all images of a folder and its subfolders.
 
     Features are kept: only new and changed files are read.
-    A pass that was stopped, or killed, goes on where it was.
+    A pass that was stopped, or killed, resumes where it was.
 
     Args:
         root: The folder. Names that begin with a dot are passed over.

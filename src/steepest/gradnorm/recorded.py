@@ -66,7 +66,7 @@ class Recorder:
         try:
             self._recordings[key] = Recording(inputs, step, state)
         except (RuntimeError, MemoryError) as error:
-            # Values that are asked for on the host, or too little memory for a second copy.
+            # Values that are requested on the host, or too little memory for a second copy.
             self._recordings[key] = None
             if is_out_of_memory(error):
                 torch.cuda.empty_cache()

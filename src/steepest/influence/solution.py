@@ -24,7 +24,7 @@ class Solution:
         iterations: Products with the whole matrix or with parts of it, as the note says.
         residuals: ‖v − (C + λI) s‖ / ‖v‖ on the way, where the solver knows it.
         residual: The same of the result, measured again; None where the matrix is not at hand.
-        converged: Whether the residual came below what was asked for; for closed forms True.
+        converged: Whether the residual came below what was requested; for closed forms True.
         indefinite: Whether C + λI was found to have an eigenvalue of 0 or below.
         smallest_eigenvalue: The smallest one of C + λI that was met; an upper bound of the
             smallest there is, exact for dense solvers; None if none was estimated.

@@ -169,7 +169,7 @@ class ActiveLoop:
 
     @property
     def waiting(self) -> tuple[SampleId, ...]:
-        """The samples that were asked for and have no answer yet, as they were asked for."""
+        """The samples that were requested and have no answer yet, as they were requested."""
         return waiting_in(self.pool)
 
     def ask(self, k: int) -> Selection:
@@ -205,7 +205,7 @@ class ActiveLoop:
             return picks
 
     def tell(self, answers: Answers | Mapping[Any, Any], *, who: str = "tell") -> None:
-        """Take labels in, of samples that were asked for or not; they are kept at once.
+        """Take labels in, of samples that were requested or not; they are kept at once.
 
         Args:
             answers: Labels by id; None skips a sample for good.
@@ -254,13 +254,13 @@ class ActiveLoop:
         Each round asks for k samples, with those still waiting counted in. The first one learns
         from the labels given at the beginning, if any, and asks for none. It stops early when all
         samples are labelled, when ``label`` has no answer yet, and with a warning when it skips
-        all of k samples, ten at least: call it again to go on.
+        all of k samples, ten at least: call it again to continue.
 
         Args:
             rounds: How many, in all.
             k: Labels for each.
             until: Says of the rounds so far whether they are enough, such as ``Flat`` or
-                ``Reached`` of ``steepest.loop``; then no more labels are asked for.
+                ``Reached`` of ``steepest.loop``; then no more labels are requested.
         """
         if self._label is None:
             raise InputError("run asks for labels: give label=, or use ask, tell and learn")

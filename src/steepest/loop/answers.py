@@ -71,7 +71,7 @@ def ask_for(who: Asking, ids: Sequence[SampleId]) -> Iterator[Answers]:
             not there waits), also as a column of pandas with the ids as its index, one label or
             None per id in their order, or that yields pairs of id and label one by one; or a
             labeller.
-        ids: Whom is asked about.
+        ids: The samples in question.
 
     Raises:
         InputError: If an answer is about something else, or is none.

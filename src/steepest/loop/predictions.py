@@ -84,7 +84,7 @@ def log_probabilities(probabilities: Any, ids: Sequence[SampleId]) -> Tensor:  #
 
     Args:
         probabilities: What ``predict`` returned.
-        ids: Whom it was asked about [N].
+        ids: The samples in question [N].
 
     Raises:
         InputError: If these are no probabilities of at least two classes.

@@ -33,7 +33,7 @@ class Round:
         learnt_from: Digest of those labels and of whose they are.
         metrics: What ``evaluate`` returned; empty without it.
         asked: The samples asked for in this round, the most wanted first.
-        strategy: Who chose them; empty if nothing was asked for.
+        strategy: Who chose them; empty if nothing was requested.
         seconds: What ``choose``, ``label``, ``fit`` and ``evaluate`` took. After a kill, what they
             took since.
     """
@@ -128,7 +128,7 @@ MOST_SKIPPED = 10
 
 
 def waiting_in(pool: Pool) -> tuple[SampleId, ...]:
-    """Return the samples without an answer yet, in the order in which they were asked for."""
+    """Return the samples without an answer yet, in the order in which they were requested."""
     queries = (event for event in pool.events() if event.verb is Verb.QUERY)
     places = {event.id: place for place, event in enumerate(queries)}
     # Somebody else may have asked for others, in a sheet for example.

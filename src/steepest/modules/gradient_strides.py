@@ -51,7 +51,7 @@ def straighten(
         like = torch.empty_like(args[0] if args else kwargs["input"], device="meta")
     else:
         return
-    # A leaf is a normalised weight that is watched: no gradient goes on from there.
+    # A leaf is a normalised weight that is watched: no gradient is passed on from there.
     if result.is_cpu and result.requires_grad and not result.is_leaf:
         wanted = like.stride()
         result.register_hook(lambda gradient: _laid_out(gradient, wanted))

@@ -103,8 +103,8 @@ class Level:
         effort: How much is spent on influence.
         changes: Settings for every run, such as ``training.amp=true``.
         own_changes: Settings for the runs of one experiment, by its name.
-        own_options: Options of strategies that were asked for, by the strategy's name.
-        chosen: Seeds that were asked for; the first ones if none were.
+        own_options: Options of strategies that were requested, by the strategy's name.
+        chosen: Seeds that were requested; the first ones if none were.
     """
 
     name: str
@@ -146,7 +146,7 @@ class Level:
         return tuple(seeds)[: min(n for n in (own, most, len(seeds)) if n is not None)]
 
     def planned_seeds(self, setting: str, most: int | None = None) -> int:
-        """Return how many seeds an experiment has, whatever was asked for."""
+        """Return how many seeds an experiment has, whatever was requested."""
         own = self.settings[self.resolve(setting)].seeds
         return min(n for n in (own, most, self.seeds) if n is not None)
 

@@ -42,7 +42,7 @@ def produce(
     """Make artefacts and write their pages, and an index over them.
 
     Runs that several artefacts need are made once; what is complete is left alone, so that the
-    same call goes on where it stopped.
+    same call resumes where it stopped.
 
     Args:
         artefacts: What to make.

@@ -47,7 +47,7 @@ _FORM = 1
 
 
 class OutOfTime(SteepestError):  # noqa: N818 - no failure, but a reason to stop
-    """The time that was given is up; the same command goes on from here."""
+    """The time that was given is up; the same command resumes from here."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Workspace:
         deadline: In the seconds of ``time.time()``; nothing long is begun later.
         only: The only strategies that are looked at; none named means all.
         problems: Why a run could not be made, by experiment and strategy.
-        used: Runs that were asked for since this was last emptied.
+        used: Runs that were requested since this was last emptied.
     """
 
     level: Level
@@ -134,7 +134,7 @@ class Workspace:
         return tuple(complete)
 
     def strategies(self, need: Need) -> tuple[str, ...]:
-        """Return the strategies of a need that were asked for."""
+        """Return the strategies of a need that were requested."""
         return tuple(n for n in need.strategies if not self.only or n in self.only)
 
     def problem_of(self, group: str, strategy: str) -> str:

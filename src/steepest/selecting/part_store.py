@@ -1,4 +1,4 @@
-"""Finished parts of passes over a pool, kept on disk so that a pass goes on after any kill.
+"""Finished parts of passes over a pool, kept on disk so that a pass resumes after any kill.
 
 A folder has a subfolder for each pass, with a file for each part and ``about.json``, which holds
 the settings and conditions of the pass. Each part carries a digest of these, so that parts of

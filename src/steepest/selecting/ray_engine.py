@@ -23,7 +23,7 @@ class OnRay:
             that runs here already.
         workers: How many actors; by default as many as the cluster has room for. Each takes as
             many cores as PyTorch has threads here, or a GPU if the model is on one.
-        parts: A folder for finished parts, with which the same call goes on after any kill; by
+        parts: A folder for finished parts, with which the same call resumes after any kill; by
             default none are kept.
 
     Raises:

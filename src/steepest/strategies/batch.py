@@ -31,7 +31,7 @@ CROSS_ENTROPY = Losses()
 class Batch:
     """N unlabelled samples, with everything that is known without labels.
 
-    The model runs at most once however much is asked for: gradient norms bring the logits along.
+    The model runs at most once however much is requested: gradient norms bring the logits along.
 
     Args:
         ids: The samples' ids [N].

@@ -84,7 +84,7 @@ def check_shard_arguments(arguments: argparse.Namespace) -> bool:
     """Return whether one shard is to be scored.
 
     Raises:
-        InputError: If something is asked for that does not go with that.
+        InputError: If something is requested that does not go with that.
     """
     if arguments.shard is None:
         return False

@@ -1,4 +1,4 @@
-"""Download one file: go on where it stopped, try again when dropped, check before it counts."""
+"""Download one file: resume where it stopped, try again when dropped, check before it counts."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def fetch(
 ) -> str:
     """Download a file; nothing is at ``path`` before it is whole and checked.
 
-    An interrupted download goes on from its ``.part`` if the server still has the same version.
+    An interrupted download resumes from its ``.part`` if the server still has the same version.
 
     Args:
         url: An http or https address.

@@ -190,7 +190,7 @@ class Member:
     Attributes:
         name: Its path there.
         kind: ``"file"``, ``"folder"``, or what else it is.
-        open: Opens a file's bytes; only until the next member is asked for.
+        open: Opens a file's bytes; only until the next member is requested.
     """
 
     name: str

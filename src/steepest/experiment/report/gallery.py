@@ -26,7 +26,7 @@ LARGEST_SIDE = 48
 class Pictures:
     """Pictures of the training samples, or the reason why there are none.
 
-    Only the samples that are asked for are read.
+    Only the samples that are requested are read.
 
     Args:
         config: The configuration, whose ``data`` table names the data set.

@@ -20,7 +20,7 @@ class Call:
         arguments: What it was given, by name. What depends on the data is [N, ...], the samples
             before all dimensions that the function saw; the rest is as the function saw it.
         batched: The names of those arguments that depend on the data.
-        wanted: The names of those arguments whose gradient is asked for.
+        wanted: The names of those arguments whose gradient is requested.
         samples: The number of samples N.
         fused: Whether hand-written kernels may be used.
     """

@@ -42,7 +42,7 @@ class Settings:
     """Settings of a project from its first round to its last.
 
     Attributes:
-        task: What is asked about each sample.
+        task: The question about each sample.
         classes: The classes' names [C].
         pool: The location of the samples: a folder of images, or an array.
         array: The identity of the array; None for a folder, and in projects that were begun

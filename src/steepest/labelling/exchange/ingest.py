@@ -171,7 +171,7 @@ def write_label_table(folder: LoopFolder) -> None:
 
 
 def check_known(folder: LoopFolder, pool: ProjectPool, answers: Iterable[Answer]) -> None:
-    """Refuse to go on if the table of all labels tells of some that nobody knows of.
+    """Refuse to continue if the table of all labels tells of some that nobody knows of.
 
     It is about to be rewritten, and may be the last place where they are.
 

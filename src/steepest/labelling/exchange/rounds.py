@@ -1,4 +1,4 @@
-"""Rounds of picks: what was asked for, what was chosen, what the model thinks."""
+"""Rounds of picks: what was requested, what was chosen, what the model thinks."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Vocabulary:
         """Return the label of a sample with these classes.
 
         Raises:
-            InputError: If a class is not known, or there are several where one is asked for.
+            InputError: If a class is not known, or there are several where one is requested.
         """
         numbers = sorted({self.number(name) for name in names})
         if self.task == MULTI_LABEL:

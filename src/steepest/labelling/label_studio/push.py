@@ -56,7 +56,7 @@ def push(folder: LoopFolder, project: Project, pictures: Pictures) -> tuple[int,
     Raises:
         RunFolderError: If the samples are rows of an array that is not the one they were picked
             from; then no task is made.
-        ServerError: If the server refuses; the same call again goes on.
+        ServerError: If the server refuses; the same call resumes.
     """
     pool = folder.read_pool()
     waiting = _waiting(folder, pool)

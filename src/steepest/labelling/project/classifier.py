@@ -45,7 +45,7 @@ class Description:
         backbone: Name of the pretrained net whose features the model takes; empty for a net that
             takes pixels.
         identity: Hex digits of that net, its weights and its preprocessing.
-        kind: What the model is asked about: ``images`` or ``text``.
+        kind: The kind of input: ``images`` or ``text``.
         width: The number of features.
         model: Name of a net that takes pixels.
         model_options: Its options.

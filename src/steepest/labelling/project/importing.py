@@ -206,7 +206,7 @@ def import_labels(
     Raises:
         InputError: If the file cannot be read, or a sample or class is not known; says the line.
     """
-    # People go on answering while a large file is read. Images and classes are never removed, so
+    # People keep answering while a large file is read. Images and classes are never removed, so
     # that what was found then is there when it is applied.
     with store.reading() as connection:
         classes = ClassList.load(connection, multi_label=settings.multi_label)

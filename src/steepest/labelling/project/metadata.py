@@ -25,7 +25,7 @@ class About:
     """Properties of a project that the page cannot change.
 
     Attributes:
-        task: What is asked about each sample.
+        task: The question about each sample.
         numbered: Whether ids are whole numbers.
         named: Whether labels are given back as names of classes; None until the first one.
         classes: ``"fixed"``: a label names one of them. ``"growing"``: new labels add classes.
@@ -133,7 +133,7 @@ class LabelForms:
         """Return the text that stands for a label; may add classes.
 
         Raises:
-            InputError: If it is no class where classes are asked for.
+            InputError: If it is no class where classes are requested.
         """
         if self.about.task == "segmentation":
             return json.dumps(label)

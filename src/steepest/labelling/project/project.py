@@ -116,7 +116,7 @@ class Project:
         background: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> Project:
-        """Begin a project, or go on with it.
+        """Create or open a project.
 
         Args:
             photos: The folder of images or of ``.txt`` files, or a table with a text in each row

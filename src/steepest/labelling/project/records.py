@@ -219,7 +219,7 @@ class Training:
         number: Counts requests.
         version: Counts models; None where none was trained.
         status: ``wanted``, ``running``, ``done``, ``failed`` or ``interrupted``.
-        reason: Why it was asked for.
+        reason: Why it was requested.
         requested_at: When.
         started_at: When it began.
         finished_at: When it was over.

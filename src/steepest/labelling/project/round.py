@@ -77,7 +77,7 @@ class Round:
 
 
 def _folds_of(connection: sqlite3.Connection, token: str) -> int:
-    """Return how many further models were asked for with this very training."""
+    """Return how many further models were requested with this very training."""
     row = connection.execute("SELECT folds FROM trainings WHERE token = ?", (token,)).fetchone()
     return 0 if row is None else int(row["folds"])
 

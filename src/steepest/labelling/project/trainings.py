@@ -12,7 +12,7 @@ from steepest.labelling.project.copies import LEARNABLE
 from steepest.labelling.project.records import Batch, Pick, Training, unpack
 
 AGAIN = "again, after the process was ended"
-"""Why a training is asked for that did not come to its end."""
+"""Why a training is requested that did not come to its end."""
 
 # By their numbers and not by their dates: clocks are set back.
 _LAST = "(SELECT ifnull(max(number), 0) FROM answers)"

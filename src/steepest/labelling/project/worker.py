@@ -38,7 +38,7 @@ _AT_ONCE = 512
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out trainings as they are asked for, and note what goes wrong."""
+    """Run requested training runs, and record errors."""
     folder, path = Path(arguments[0]), Path(arguments[1])
     tokens: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(tokens,), daemon=True).start()
@@ -82,7 +82,7 @@ def _read_settings(store: Store) -> Settings:
 def _work_ahead(
     store: Store, source: Source, features: FeatureFinder, tokens: queue.Queue[str]
 ) -> None:
-    """Compute features and predictions that are missing until a training is asked for."""
+    """Compute features and predictions that are missing until a training is requested."""
     try:
         with store.reading() as connection:
             if connection.execute("SELECT 1 FROM batches").fetchone() is None:
@@ -124,11 +124,11 @@ def _compute(
 
 
 class _WantedError(Exception):
-    """A training is asked for."""
+    """A training is requested."""
 
 
 class _Ahead:
-    """Says how far features are computed, and stops when a training is asked for."""
+    """Says how far features are computed, and stops when a training is requested."""
 
     def __init__(self, tokens: queue.Queue[str], done: int, total: int) -> None:
         self._tokens = tokens

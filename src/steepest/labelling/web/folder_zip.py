@@ -59,7 +59,7 @@ def stream_folders(project: Project) -> Iterator[bytes]:
     outlet = _Outlet()
     left_out: list[tuple[str, str, str]] = []
     with zipfile.ZipFile(outlet, "w") as archive:
-        # At one moment: people go on answering during a download.
+        # At one moment: people keep answering during a download.
         rows = project.label_rows()
         for sample, label in ((row.sample, label) for row in rows for label in row.labels):
             with _scratch(project) as whole:

@@ -127,7 +127,7 @@ class PageContext:
     def _picture(self, sample: str, side: int) -> str:
         """Return where a picture of a sample is: elsewhere if its file is another one now.
 
-        Browsers keep pictures, and would go on showing the earlier one.
+        Browsers keep pictures, and would keep showing the earlier one.
         """
         where: dict[str, str | int] = {"sample": sample, "side": side}
         mark = self.mark(sample)

@@ -135,7 +135,7 @@ if TYPE_CHECKING:
 def train_on_choice(work: Workspace, run: FinishedRun, model_name: str) -> dict[str, Any]:
     """Train a fresh model on the last labelled set of a run, by the run's recipe, and test it.
 
-    The result is remembered, and a training that was cut short goes on from its last checkpoint.
+    The result is remembered, and a training that was cut short resumes from its last checkpoint.
 
     Args:
         work: The folder of results.

@@ -57,7 +57,7 @@ class Scaling:
 class PoolImages:
     """All images of a pool in their own order: not the pool's, and not the user's.
 
-    They are held on the device if they fit there, and loaded as they are asked for otherwise.
+    They are held on the device if they fit there, and loaded on demand otherwise.
 
     Args:
         pool: Whose images.

@@ -24,7 +24,7 @@ from steepest.training.fast.update import ParameterUpdate
 
 _BACKWARD = torch.ops.aten.convolution_backward.default
 _MASK = 10
-"""The place among its arguments of what is asked for: gradients of input, weight and bias."""
+"""The place among its arguments of what is requested: gradients of input, weight and bias."""
 
 _WEIGHTS = (torch.ops.steepest.few_channels_weight.default,)
 _ASIDE = "aside"

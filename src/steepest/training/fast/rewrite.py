@@ -27,7 +27,7 @@ _FEW = 4
 
 _MOST_TAPS = 256
 _WANTED = 10
-"""The place among the arguments of the backward of what is asked for."""
+"""The place among the arguments of the backward of what is requested."""
 
 
 def simplify(graph: Graph) -> None:

@@ -83,10 +83,10 @@ def normed_backward(
         weight: Scale [C].
         bias: Shift [C].
         relu: Whether the result was cut below zero.
-        keep: Whether the gradient before the ReLU is asked for, which is the residual's.
+        keep: Whether the gradient before the ReLU is requested, which is the residual's.
 
     Returns:
-        The last one is empty unless it is asked for.
+        The last one is empty unless it is requested.
     """
     wide = mean.dtype
     gradient = first.to(wide) if second is None else first.to(wide) + second
