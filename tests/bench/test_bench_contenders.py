@@ -12,7 +12,7 @@ from steepest.bench.accuracy import largest_relative_error, true_norms
 from steepest.bench.case import Case, numerics
 from steepest.bench.contenders.base import COMPILED, CONTENDERS, STANDARD
 from steepest.bench.contenders.stand_ins import check_same_function, with_stand_ins
-from steepest.bench.text_encoder import TextEncoder
+from steepest.bench.library_models import TextEncoder
 from steepest.bench.trained_weights import settle
 from steepest.bench.workloads import find_workload
 

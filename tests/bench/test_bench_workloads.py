@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from steepest.bench.text_encoder import TextEncoder, bert_base
+from steepest.bench.library_models import TextEncoder, bert_base
 from steepest.bench.trained_weights import settle
 from steepest.bench.workloads import WORKLOADS, find_workload
 from steepest.errors import UnknownNameError

@@ -1,4 +1,4 @@
-"""Small models of the kinds that libraries hold, as loads for measurements.
+"""Models that measurements load: small ones of the kinds that libraries hold, and two large ones.
 
 Each takes one tensor. Models of other packages are made from their configurations.
 """
@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
+
+from steepest.models.resnet import ResNet3d18
 
 WORDS = 500
 _TEXT: dict[str, Any] = {
@@ -242,3 +244,69 @@ class Graphs(nn.Module):
         x = self.second(self.first(nodes.flatten(0, 1), edges).relu(), edges).relu()
         logits: Tensor = self.head(x.unflatten(0, (graphs, size)).mean(1))
         return logits
+
+
+class TextEncoder(nn.Module):
+    """Post-norm transformer encoder with a pooled classifier, as BERT is built.
+
+    Every embedding is looked up per sample, positions too, so that each layer has the samples
+    first: that is what all contenders can measure.
+
+    Args:
+        classes: The number of classes.
+        vocabulary: The number of tokens.
+        width: Features per token.
+        depth: The number of layers.
+        heads: Attention heads per layer.
+        longest: The most tokens that a text may have.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        vocabulary: int = 30522,
+        width: int = 768,
+        depth: int = 12,
+        heads: int = 12,
+        longest: int = 512,
+    ) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(longest, width)
+        self.segments = nn.Embedding(2, width)
+        for table in (self.tokens, self.positions, self.segments):
+            nn.init.normal_(table.weight, std=0.02)
+        self.norm = nn.LayerNorm(width, eps=1e-12)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                width,
+                heads,
+                4 * width,
+                activation="gelu",
+                layer_norm_eps=1e-12,
+                batch_first=True,
+            )
+            for _ in range(depth)
+        )
+        self.pooler = nn.Linear(width, width)
+        self.classifier = nn.Linear(width, classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Map tokens [N, T] to logits [N, classes]; the second half is the second segment."""
+        places = torch.arange(tokens.shape[1], device=tokens.device).repeat(len(tokens), 1)
+        halves = (places >= tokens.shape[1] // 2).long()
+        x = self.norm(self.tokens(tokens) + self.positions(places) + self.segments(halves))
+        for layer in self.layers:
+            x = layer(x)
+        logits: Tensor = self.classifier(torch.tanh(self.pooler(x[:, 0])))
+        return logits
+
+
+def bert_base(classes: int) -> nn.Module:
+    """Make an encoder of the size of BERT-base: 109.5 million parameters."""
+    return TextEncoder(classes)
+
+
+def resnet3d_18_s1(classes: int, channels: int) -> nn.Module:
+    """Make the costly ResNet-18 for volumes, whose stem keeps the resolution."""
+    return ResNet3d18(classes, channels, "s1")

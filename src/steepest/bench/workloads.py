@@ -62,21 +62,21 @@ class Workload:
         return choices[len(self.shape)]
 
 
+_HOME = "steepest.bench.library_models"
 _LISTED = (
     Workload("cifar-resnet18", "cifar-resnet18", 10, (3, 32, 32), 16, 512),
     Workload("resnet50", "resnet50", 1000, (3, 224, 224), 4, 128),
     Workload("vgg16", "vgg16", 1000, (3, 224, 224), 4, 64),
-    Workload("resnet3d-18", "steepest.bench.volume_net:resnet3d_18_s1", 50, (1, 32, 32, 32), 2, 64),
+    Workload("resnet3d-18", f"{_HOME}:resnet3d_18_s1", 50, (1, 32, 32, 32), 2, 64),
     Workload("drn-d-22", "drn-d-22", 19, (3, 256, 256), 2, 32),
     Workload("vit-s16", "vit-s16", 1000, (3, 224, 224), 4, 256),
-    Workload("bert-base", "steepest.bench.text_encoder:bert_base", 2, (128,), 4, 128, 30522),
+    Workload("bert-base", f"{_HOME}:bert_base", 2, (128,), 4, 128, 30522),
 )
 _MORE = (
     Workload("resnet3d-18-s2", "resnet3d-18", 50, (1, 32, 32, 32), 8, 128),
     Workload("small-cnn", "small-cnn", 10, (3, 16, 16), 16, 512),
 )
 
-_HOME = "steepest.bench.library_models"
 _LIBRARY = (
     Workload("mlp", f"{_HOME}:mlp", 10, (64,), 64, 1024),
     Workload("lstm", f"{_HOME}:lstm", 5, (40,), 32, 512, 500),
