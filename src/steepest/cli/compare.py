@@ -200,11 +200,11 @@ def _check_usage(arguments: argparse.Namespace) -> None:
 
 
 def _show_runs(comparisons: Sequence[Comparing], *, named: bool) -> None:
-    """Print every run, how far it is, and how many cycles are left.
+    """Print every run, its progress, and how many cycles are left.
 
     Args:
-        comparisons: What the runs are of.
-        named: Whether to say which one, by the name of its folder.
+        comparisons: The comparisons.
+        named: Whether to name the folder of each run's comparison.
     """
     header = (*(("group",) if named else ()), "strategy", "seed", "state")
     rows = [
