@@ -1,27 +1,21 @@
-"""How many cores a process may use, and that all who split work ask for it."""
+"""Counting the cores that a process may use, for everything that splits work."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
 from small import config
 
-import steepest
 from steepest.cli.bench import training as bench_training
 from steepest.core import devices
 from steepest.core.devices import usable_cores
 from steepest.data import image_files
 from steepest.experiment.loop import Experiment
-
-SOURCE = Path(steepest.__file__).parent
-MAY_COUNT = {"core/devices.py", "bench/machine.py"}
-"""Where the answer is given, and where a machine is described."""
 
 
 @pytest.fixture
@@ -83,9 +77,3 @@ def test_a_benchmark_of_training_reads_by_as_many_workers_as_usable_cores():
     parser.set_defaults(command_line="steepest bench training")
     settings = bench_training._settings(parser.parse_args(["--device", "cpu"]))
     assert settings.load.workers == 1
-
-
-def test_nobody_else_counts_cores():
-    files = {p.relative_to(SOURCE).as_posix(): p for p in SOURCE.rglob("*.py")}
-    counting = {name for name, p in files.items() if "cpu_count" in p.read_text(encoding="utf-8")}
-    assert counting == MAY_COUNT
