@@ -150,7 +150,7 @@ def test_figures_that_are_fetched_anew_leave_the_focus_where_it_was(photos):
         page = enter(chromium, server, "gus")
         page.goto(f"{server.base}/progress")
         page.wait_for_load_state("load")
-        here = page.locator("#panel a", has_text="Labelled")
+        here = page.get_by_role("link", name="Labelled", exact=True)
         here.focus()
         with page.expect_response("**/figures*"):
             pass
@@ -173,9 +173,9 @@ def test_while_nothing_waits_the_page_can_be_left_by_keys(tmp_path):
         for _ in range(2):
             with page.expect_response("**/task"):
                 pass
-        page.locator("a", has_text="Take the labels out").focus()
+        page.locator("a", has_text="Export the labels").focus()
         for _ in range(2):
             with page.expect_response("**/task"):
                 pass
         page.wait_for_timeout(200)
-        assert page.evaluate("document.activeElement.textContent") == "Take the labels out"
+        assert page.evaluate("document.activeElement.textContent") == "Export the labels"
