@@ -84,7 +84,7 @@ def overview() -> str:
         best = max(means.values())
         cells = [_bold(means.get(name), best) for name in names]
         rows.append((_shown(setting), _each(comparison), len(seeds), *cells))
-    return _table(("setting", "labels a class", "n", *(f"`{name}`" for name in names)), rows)
+    return _table(("setting", "labels per class", "n", *(f"`{name}`" for name in names)), rows)
 
 
 def gains() -> str:
