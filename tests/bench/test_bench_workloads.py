@@ -8,7 +8,7 @@ from torch import nn
 
 from steepest.bench.library_models import TextEncoder, bert_base
 from steepest.bench.trained_weights import settle
-from steepest.bench.workloads import WORKLOADS, find_workload
+from steepest.bench.workloads import LIBRARY, WORKLOADS, find_workload
 from steepest.errors import UnknownNameError
 from steepest.models import names
 
@@ -30,6 +30,11 @@ def test_the_seven_loads_have_their_sizes():
 def test_loads_name_models_that_exist():
     models = {find_workload(name).model for name in (*WORKLOADS, "small-cnn", "resnet3d-18-s2")}
     assert {model for model in models if ":" not in model} <= set(names())
+
+
+def test_library_names_loads_of_every_kind():
+    assert len(LIBRARY) == 16
+    assert {find_workload(name).name for name in LIBRARY} == set(LIBRARY)
 
 
 def test_an_unknown_load_is_an_error_that_names_the_nearest():

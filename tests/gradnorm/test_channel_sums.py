@@ -1,4 +1,4 @@
-"""Scales and shifts of channels, summed up in one pass: as the plain sums, to the last digits."""
+"""Scales and shifts of channels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from steepest.gradnorm import GradientNorms, reference_norms
-from steepest.gradnorm.rules import normalisation
 
 
 def filled(layer: nn.Module) -> nn.Module:
@@ -56,16 +55,6 @@ def test_layers_on_frames_called_twice_are_exact(name, frames):
     torch.testing.assert_close(found, reference_norms(model, x, norm="per-tensor"))
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_one_pass_gives_what_plain_sums_give(name, monkeypatch):
-    torch.manual_seed(0)
-    model = Normalised(LAYERS[name]()).double().eval()
-    x = torch.randn(5, 2, 3, 7, 6, dtype=torch.float64)
-    quick = GradientNorms(model, norm="per-tensor")(x)
-    monkeypatch.setattr(normalisation, "_in_one_pass", lambda *_: False)
-    torch.testing.assert_close(GradientNorms(model, norm="per-tensor")(x), quick)
-
-
 @pytest.mark.parametrize("name", ["batch", "four groups"])
 def test_a_mean_far_off_zero_costs_no_digits(name):
     torch.manual_seed(0)
@@ -99,33 +88,6 @@ def amid_others(values: Tensor, step: int = 1) -> Tensor:
     place = torch.full((100 * step + len(values) * step,), 1e6, dtype=values.dtype)
     view = place[: len(values) * step : step]
     return view.copy_(values)
-
-
-@pytest.mark.parametrize("step", [1, 2])
-@pytest.mark.parametrize("size", [(1, 1), (1,), (1, 1, 1), (1, 4), (3, 2)])
-@pytest.mark.parametrize("channels", [1, 2, 3])
-@pytest.mark.parametrize("samples", [1, 2, 64])
-def test_nothing_beside_the_statistics_is_read(samples, channels, size, step):
-    torch.manual_seed(0)
-    x, g = (torch.randn(samples, channels, *size, dtype=torch.float64) for _ in range(2))
-    mean, var = torch.randn(channels).double(), torch.rand(channels).double() + 0.5
-    along = (1, channels, *[1] * len(size))
-    normal = (x - mean.view(along)) / (var.view(along) + 1e-5).sqrt()
-    sums = normalisation._channel_sums(x, g, amid_others(mean, step), amid_others(var, step), 1e-5)
-    torch.testing.assert_close(sums[0], (normal * g).flatten(2).sum(2))
-    torch.testing.assert_close(sums[1], g.flatten(2).sum(2))
-
-
-@pytest.mark.parametrize("strides", [(1, 1, 1, 1), (1, 7, 5, 3), (1, 1, 0, 0)])
-def test_strides_of_dimensions_of_size_one_do_not_count(strides):
-    torch.manual_seed(0)
-    x, g = (
-        torch.randn(64, dtype=torch.float64).as_strided((64, 1, 1, 1), strides) for _ in range(2)
-    )
-    mean, var = torch.tensor([0.3]).double(), torch.tensor([0.7]).double()
-    products, sums = normalisation._channel_sums(x, g, mean, var, 0.0)
-    torch.testing.assert_close(products, ((x - mean) / var.sqrt() * g).flatten(1))
-    torch.testing.assert_close(sums, g.flatten(1))
 
 
 class PooledGate(nn.Module):

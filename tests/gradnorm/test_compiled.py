@@ -163,6 +163,33 @@ def test_inputs_by_name_may_come_in_any_order(programs):
     check(norms, model, {"left": right, "right": left})
 
 
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.norm = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.inner, self.head = nn.Conv2d(4, 4, 3, padding=1), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(self.enter(x)).relu()
+        return self.head((self.inner(x) + x).relu().mean((2, 3)))
+
+
+def test_a_program_works_on_whole_batches_where_samples_were_batches_of_one(programs):
+    """Compilers would copy activations between the two shapes, where channels come last."""
+    torch.manual_seed(0)
+    model = Residual().double().eval().to(memory_format=torch.channels_last)
+    x = torch.randn(5, 3, 6, 6).double().contiguous(memory_format=torch.channels_last)
+    check(GradientNorms(model, compiled=True), model, x)
+    (program,) = programs
+    rectified = {
+        (str(node.target), tuple(node.meta["val"].shape))
+        for node in program.graph.nodes
+        if str(node.target) in {"aten.relu.default", "aten.threshold_backward.default"}
+    }
+    assert {shape for _, shape in rectified} == {(5, 4, 6, 6)}
+    assert len(rectified) == 2
+
+
 def test_results_are_the_callers_own(programs):
     model = tiny()
     norms = GradientNorms(model, compiled=True, norm="per-tensor")

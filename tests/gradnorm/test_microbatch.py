@@ -12,9 +12,10 @@ from torch._C._functorch import get_unwrapped, is_batchedtensor
 
 import steepest
 from steepest.errors import InputError, ModelError
-from steepest.gradnorm import GradientNorms, batch_size
-from steepest.gradnorm.batch_size import bytes_kept, samples_that_fit
+from steepest.gradnorm import GradientNorms
+from steepest.gradnorm import norms as measuring
 from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.norms import bytes_kept, samples_that_fit
 
 
 class Limited(nn.Module):
@@ -59,7 +60,7 @@ def free(monkeypatch):
     """Set the free memory, in bytes."""
 
     def set_to(number):
-        monkeypatch.setattr(batch_size, "free_bytes", lambda _device: number)
+        monkeypatch.setattr(measuring, "free_bytes", lambda _device: number)
 
     set_to(2**40)
     return set_to

@@ -276,7 +276,7 @@ def test_what_does_not_fit_is_refused_in_our_own_words(model, inputs, options):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("route", ["pixels", "vendor", "patches"])
+@pytest.mark.parametrize("route", ["together", "vendor", "patches"])
 def test_sums_that_cancel_keep_their_digits(route, monkeypatch):
     """Smooth inputs under a normalisation: gradients of all positions nearly cancel."""
     honest = routes.Routes.pick

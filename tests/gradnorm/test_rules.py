@@ -72,7 +72,7 @@ def test_linear(samples, inputs, outputs, extra_dims, bias):
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")  # only a copy
-@pytest.mark.parametrize("route", ["pixels", "vendor", "patches"])
+@pytest.mark.parametrize("route", ["together", "vendor", "patches"])
 @few
 @given(st.data())
 def test_convolution(route, data):
@@ -111,7 +111,7 @@ def prefer(route):
     return pick
 
 
-@pytest.mark.parametrize("route", ["pixels", "vendor", "patches"])
+@pytest.mark.parametrize("route", ["together", "vendor", "patches"])
 @few
 @given(st.data())
 def test_transposed_convolution(route, data):
@@ -351,7 +351,7 @@ def test_every_rule_says_what_it_does():
 @pytest.mark.parametrize(
     ("channels", "side", "kernel", "groups", "route"),
     [
-        (256, 8, 3, 1, "pixels"),
+        (256, 8, 3, 1, "patches"),
         (64, 32, 3, 1, "vendor"),
         (3, 32, 3, 1, "patches"),
         (64, 8, 3, 2, "patches"),

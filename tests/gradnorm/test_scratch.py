@@ -9,12 +9,10 @@ from torch import Tensor, nn
 
 from steepest.gradnorm import GradientNorms, reference_norms
 from steepest.gradnorm.measure import routes
-from steepest.gradnorm.measure.convolved import Convolved
-from steepest.gradnorm.measure.lookups import Lookup
 from steepest.gradnorm.measure.outer import Outer
-from steepest.gradnorm.measure.patches import Geometry
 from steepest.gradnorm.measure.routes import Routes
 from steepest.gradnorm.measure.shares import Dense, Share, squares_of_sum
+from steepest.gradnorm.rules.embedding import Lookup
 
 
 @pytest.fixture
@@ -30,18 +28,6 @@ def budget(monkeypatch):
 def draw(*shape: int, seed: int = 0) -> torch.Tensor:
     random = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=random, dtype=torch.float64)
-
-
-def test_products_of_pixels_are_made_for_as_many_samples_as_fit(budget):
-    geometry = Geometry((3, 3), (1, 1), (1, 1), ((1, 1), (1, 1)))
-    x, g = draw(8, 1, 2, 9, 9), draw(8, 1, 3, 9, 9, seed=1)
-    share = Convolved(x, g, geometry, torch.Size([3, 2, 3, 3]))
-    truth = share.dense(slice(None)).square().sum((1, 2, 3, 4))
-    budget(2 * 121**2)
-    with Largest() as seen:
-        found = share._by("pixels", Routes())
-    torch.testing.assert_close(found, truth)
-    assert seen.numbers <= 2 * 121**2, seen.operator
 
 
 class Headed(nn.Module):

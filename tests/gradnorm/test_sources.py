@@ -1,4 +1,4 @@
-"""What a model makes of its parameters alone: which elements of them a tensor shows."""
+"""Tensors that a model makes of its parameters alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 import steepest
 from steepest.gradnorm import reference_norms
-from steepest.gradnorm.watch.sources import Source, spans_are_disjoint
+from steepest.gradnorm.watch.sources import Source
 
 
 def whole(*shape: int) -> Source:
@@ -27,68 +27,10 @@ def rows(start, stop):
     return lambda tensor: tensor[start:stop]
 
 
-def test_a_parameter_shows_all_of_itself():
-    source = whole(4, 6)
-    assert source.span() == (0, 24)
-    assert source.roots() == {source.parameter}
-
-
 def test_roots_are_found_through_several_steps():
     a, b = whole(3), whole(3)
     total = made(torch.add, made(torch.exp, a), b)
     assert total.roots() == {a.parameter, b.parameter}
-    assert total.span() is None
-
-
-@pytest.mark.parametrize(
-    ("view", "span"),
-    [
-        (rows(1, 3), (6, 18)),
-        (lambda w: w[2], (12, 18)),
-        (lambda w: w.t(), (0, 24)),
-        (lambda w: w.reshape(2, 12)[1], (12, 24)),
-        (lambda w: w[None, :, None], (0, 24)),
-        (lambda w: w[:, 2:4], None),
-        (lambda w: w[::2], None),
-        (lambda w: w[:1].expand(3, -1), None),
-        (lambda w: w * 1, None),
-        (lambda w: w.clone(), None),
-        (lambda w: w.detach().view(torch.float64), None),
-    ],
-)
-def test_a_view_shows_one_stretch_or_cannot_be_told(view, span):
-    assert made(view, whole(4, 6)).span() == span
-
-
-def test_views_of_views_add_up_their_offsets():
-    half = made(rows(2, 4), whole(4, 6))
-    assert half.span() == (12, 24)
-    assert made(rows(1, 2), half).span() == (18, 24)
-
-
-def test_a_copy_in_another_precision_shows_what_it_was_copied_from():
-    parent = made(rows(2, 4), whole(4, 6))
-    assert made(torch.Tensor.clone, parent).span() == (12, 24)
-    double = made(torch.Tensor.double, parent)
-    assert double.span() == (12, 24)
-    assert made(rows(1, 2), double).span() == (18, 24)
-
-
-def test_elements_apart_in_memory_cannot_be_counted():
-    parameter = nn.Parameter(torch.randn(4, 12)[:, ::2])
-    source = Source(parameter, parameter)
-    assert source.span() == (0, 24)
-    assert made(rows(0, 2), source).span() is None
-
-
-def test_chunks_are_disjoint_and_overlaps_are_not():
-    source = whole(6, 2)
-    top, middle, bottom = (made(rows(k, k + 2), source) for k in (0, 2, 4))
-    assert spans_are_disjoint([bottom, top, middle])
-    assert not spans_are_disjoint([top, made(rows(1, 3), source)])
-    assert not spans_are_disjoint([top, made(rows(0, 2), source)])
-    assert not spans_are_disjoint([top, source])
-    assert not spans_are_disjoint([top, made(lambda w: w[4:] * 2, source)])
 
 
 class Two(nn.Module):

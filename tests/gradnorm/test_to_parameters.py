@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from steepest.gradnorm import GradientNorms, engine, reference_norms
-from steepest.gradnorm.backward import to_parameters
+from steepest.gradnorm.backward import components
 
 CLASSES, HEADS, SIDE, WIDTH = 3, 2, 2, 4
 
@@ -56,7 +56,7 @@ def check(model: nn.Module) -> None:
 
 
 def test_a_bias_made_by_a_net_of_its_own_takes_one_pass_for_all_samples(monkeypatch):
-    monkeypatch.setattr(to_parameters, "_one_by_one", None)
+    monkeypatch.setattr(components, "_one_by_one", None)
     torch.manual_seed(0)
     check(Window().double().eval())
 
@@ -74,9 +74,9 @@ class Rounded(torch.autograd.Function):
 
 
 def test_what_cannot_be_sent_back_at_once_goes_one_by_one(monkeypatch):
-    count, one_by_one = [], to_parameters._one_by_one
+    count, one_by_one = [], components._one_by_one
     monkeypatch.setattr(
-        to_parameters, "_one_by_one", lambda *given: count.append(1) or one_by_one(*given)
+        components, "_one_by_one", lambda *given: count.append(1) or one_by_one(*given)
     )
     apply = torch.overrides.wrap_torch_function(lambda x: (x,))(Rounded.apply)
 

@@ -9,7 +9,7 @@ from torch.nn.utils import parametrizations
 from torch.nn.utils import weight_norm as by_hook
 
 from steepest.gradnorm import GradientNorms, explain, reference_norms
-from steepest.gradnorm.backward.to_parameters import _one_by_one, pass_on
+from steepest.gradnorm.backward.components import _one_by_one, pass_on
 from steepest.gradnorm.watch.sources import Source
 
 

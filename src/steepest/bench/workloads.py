@@ -96,6 +96,12 @@ _LIBRARY = (
 WORKLOADS = tuple(load.name for load in _LISTED)
 """The loads that are measured unless some are named."""
 
+LIBRARY = (
+    "mlp", "small-cnn", "lstm", "packed-lstm", "resnet3d-18-s2", "bert", "vit", "cifar-resnet18",
+    "unet", "segformer", "llama-padded", "lora", "t5-encoder", "mixtral", "timesformer", "graph",
+)  # fmt: skip
+"""One small load of each kind of model, also of other packages."""
+
 
 def names() -> list[str]:
     """Return the names of all loads."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx import Graph, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -22,6 +23,10 @@ Program = Callable[..., tuple[Tensor, Tensor]]
 """Takes the tensors of a batch; returns squared norms [N, P] and whether sums cancelled."""
 
 _WARM_UP = 3
+
+_VIEWS = frozenset(
+    getattr(torch.ops.aten, name).default for name in ("view", "_unsafe_view", "unsqueeze")
+) | {torch.ops.aten.squeeze.dim, torch.ops.aten.reshape.default}
 
 
 class Compiled:
@@ -99,9 +104,52 @@ class Compiled:
                 traced = make_fx(measure)(*tensors)
         except (RuntimeError, ModelError):
             return None  # The model asks for values on its way, or does what cannot be watched.
+        merge_unit_dimensions(traced.graph)
         traced.graph.eliminate_dead_code()
         traced.recompile()
         return _compiled(traced, tensors, self._engine.device)
+
+
+def merge_unit_dimensions(graph: Graph) -> None:
+    """Let a program work on [N, ...] wherever samples went through the model as [N, 1, ...].
+
+    Compilers copy what is seen in another shape than it was made in, where channels come last.
+    """
+    merged: dict[Node, Node] = {}
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten.detach.default:
+            node.replace_all_uses_with(node.args[0])
+        elif node.target in _VIEWS and node.args:
+            source, shape = node.args[0], _shape_of(node)
+            if _has_unit(shape, _shape_of(source)):
+                merged[node] = source
+            elif _has_unit(_shape_of(source), shape) and source in merged:
+                node.replace_all_uses_with(merged[source])
+        elif torch.Tag.pointwise in getattr(node.target, "tags", ()):
+            given = [one for one in node.all_input_nodes if _shape_of(one)]
+            if merged.keys().isdisjoint(given) or {*map(_shape_of, given)} != {_shape_of(node)}:
+                continue
+            with graph.inserting_before(node):
+                for one in given:
+                    if one not in merged:
+                        merged[one] = graph.call_function(torch.ops.aten.squeeze.dim, (one, 1))
+                inner = graph.node_copy(node, lambda one: merged.get(one, one))
+                outer = graph.call_function(torch.ops.aten.unsqueeze.default, (inner, 1))
+            outer.meta = dict(node.meta)
+            inner.meta = {"val": node.meta["val"].squeeze(1)}
+            merged[outer] = inner
+            node.replace_all_uses_with(outer)
+            graph.erase_node(node)
+
+
+def _shape_of(node: Any) -> tuple[int, ...]:  # noqa: ANN401 - an argument of any kind
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return tuple(value.shape) if isinstance(value, Tensor) else ()
+
+
+def _has_unit(long: tuple[int, ...], short: tuple[int, ...]) -> bool:
+    """Say whether a shape is another one with a second dimension of one more."""
+    return len(short) > 0 and long == (short[0], 1, *short[1:])
 
 
 def _compiled(traced: Program, tensors: list[Tensor], device: torch.device) -> Program | None:

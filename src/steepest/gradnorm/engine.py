@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
@@ -18,10 +19,9 @@ from steepest.core.memory import is_out_of_memory
 from steepest.errors import InputError, ModelError
 from steepest.gradnorm.backward.components import Squares
 from steepest.gradnorm.backward.meter import Meter, Observer
-from steepest.gradnorm.measure.routes import Clock, Routes
+from steepest.gradnorm.measure.routes import Routes, StopWatch
 from steepest.gradnorm.one_by_one import disagreeing, squares_one_by_one
 from steepest.gradnorm.recorded import Recorder, form_of, state_of
-from steepest.gradnorm.uncompiled import uncompiled
 from steepest.gradnorm.watch.cudnn import CudnnUse
 from steepest.gradnorm.watch.samples import shapes_of
 from steepest.gradnorm.watch.sources import Source
@@ -65,6 +65,9 @@ _COMPARED = 8
 
 _PROVED = 2
 """So many samples at least are looked at, the first and the last unless others are doubtful."""
+
+_TF32 = 2.0**-10
+"""How coarse numbers are that are multiplied with ten bits of fraction."""
 
 _PARTED = 3
 """After so many batches in a row whose samples take different ways, all take the loop."""
@@ -124,7 +127,7 @@ class Engine:
         model: nn.Module,
         *,
         precision: Precision = "tf32",
-        clock: Clock | None = None,
+        clock: StopWatch | None = None,
         graphs: bool = True,
     ) -> None:
         if not isinstance(model, nn.Module):
@@ -392,9 +395,10 @@ class Engine:
 
         Where rounding is coarse, norms cannot tell whether a decision for the whole batch mattered.
         """
+        coarseness = max(self.coarseness, _TF32 if self.precision == "tf32" else 0.0)
         for row in rows:
             alone = self.restored_call(batches.take(inputs, slice(row, row + 1)))
-            if not agree(alone, outputs, row, self.coarseness):
+            if not agree(alone, outputs, row, coarseness):
                 return set(self._parameters.values())
         return set()
 
@@ -477,7 +481,7 @@ class Engine:
     def _measuring(self) -> Iterator[None]:
         with (
             torch.inference_mode(mode=False),
-            uncompiled(),
+            _uncompiled(),
             preserved(self._layers),
             torch.enable_grad(),
             computing_in(self.precision, self.device),
@@ -542,6 +546,17 @@ class Engine:
         """Run the model, and put back the attributes that it sets on its way."""
         with attributes_restored(self._layers):
             return batches.call(self.model, inputs, copied=copied)
+
+
+def _uncompiled() -> AbstractContextManager[object]:
+    """Let compiled parts of a model run as they were written, so that they can be watched.
+
+    Where nothing was ever compiled there are none, and the compiler takes a second to import.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return nullcontext()
+    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 def _rows_to_prove(

@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from steepest.core.memory import is_out_of_memory
+from steepest.core.memory import free_bytes, is_out_of_memory
 from steepest.errors import InputError, ModelError, NonFiniteError, UnknownNameError
 from steepest.gradnorm.engine import Engine
+from steepest.gradnorm.measure.routes import StopWatch
 from steepest.modules import batches
 from steepest.modules.batches import Inputs
 from steepest.modules.losses import Loss, RowLosses, resolve
@@ -26,6 +27,15 @@ Norm = Literal["l2", "tensor-sum", "per-tensor"]
 
 Microbatch = int | Literal["auto"] | None
 """Samples in flight at once: a number, as many as fit, or all of them."""
+
+_SHARE = 0.4
+"""How much of the free memory a batch may take; estimates are not exact."""
+
+_ROOM = 2.0
+"""What a batch takes at its peak, over the activations that a forward pass keeps."""
+
+_MOST = {"cpu": 64, "cuda": 1024}
+"""Beyond this a larger batch is not faster."""
 
 
 class GradientNorms:
@@ -48,8 +58,7 @@ class GradientNorms:
         precision: ``"tf32"`` lets GPUs multiply with ten bits of fraction, ``"fp32"`` does not,
             ``"bf16"`` casts as training in mixed precision does. CPUs know no ``"tf32"``.
         verify: How many samples of each batch to measure again by the slow reference.
-        autotune: Whether to measure which route is fastest for each layer on this machine; the
-            winners are kept in a file, by default in the user's cache folder.
+        autotune: Whether to measure which route is fastest for each layer on this machine.
         graphs: Whether a GPU may record the measurement as a CUDA graph when batches of the same
             shape come back. Weights may change in place all the same.
         compiled: Whether to compile the whole measurement, and to record it as a CUDA graph on a
@@ -83,11 +92,7 @@ class GradientNorms:
         self._by_token: bool | None = None
         self._looked = self._probabilities = False
         self._label_free: RowLosses | None = None
-        clock = None
-        if autotune:
-            from steepest.gradnorm.measure.clock import StopWatch
-
-            clock = StopWatch()
+        clock = StopWatch() if autotune else None
         self.engine = Engine(model, precision=precision, clock=clock, graphs=graphs)
         self._measure: Callable[[Inputs, Tensor | None], Tensor] = self._by_engine
         if compiled:
@@ -229,8 +234,6 @@ class GradientNorms:
 
     def _first_step(self, inputs: Inputs, total: int) -> int:
         if self._microbatch == "auto":
-            from steepest.gradnorm.batch_size import samples_that_fit
-
             try:
                 with preserved_buffers(self.engine.model.modules()):
                     self._microbatch = samples_that_fit(self.engine, inputs)
@@ -336,3 +339,36 @@ def _check_number(
     if type(value) is not int or value < least:
         also = f" or {words[0]!r}" if words else ""
         raise InputError(f"{name} must be a whole number of at least {least}{also}, not {value!r}")
+
+
+def samples_that_fit(engine: Engine, inputs: Inputs) -> int:
+    """Estimate how many samples fit, from what one of them needs.
+
+    Args:
+        engine: Will measure them.
+        inputs: Samples like those to come; only the first is looked at.
+
+    Returns:
+        At least 1; may be more than were given.
+    """
+    needed = _ROOM * bytes_kept(engine, batches.take(inputs, slice(0, 1)))
+    fit = int(_SHARE * free_bytes(engine.device) / max(1.0, needed))
+    return max(1, min(fit, _MOST.get(engine.device.type, 64)))
+
+
+def bytes_kept(engine: Engine, inputs: Inputs) -> int:
+    """Return how many bytes a forward pass keeps for its backward pass."""
+    kept: dict[int, int] = {}
+    inputs = batches.cloned(inputs)  # A model may write into what it is given.
+    known = [*engine.model.parameters(), *engine.model.buffers(), *batches.tensors_of(inputs)]
+    given = {tensor.untyped_storage().data_ptr() for tensor in known}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in given:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        engine.forward(inputs, copied=False)
+    return sum(kept.values())

@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--models",
         metavar="A,B",
-        help=f"models to measure (default: {', '.join(WORKLOADS)}; also {', '.join(more)})",
+        help=f"models to measure (default: {', '.join(WORKLOADS)}; also {', '.join(more)}; "
+        "'library' for one small model of each kind)",
     )
     parser.add_argument(
         "--contenders",
@@ -99,7 +100,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
     from steepest.bench.contenders.base import COMPILED, STANDARD
     from steepest.bench.gradnorm import Settings
-    from steepest.bench.workloads import WORKLOADS
+    from steepest.bench.workloads import LIBRARY, WORKLOADS
     from steepest.core.devices import choose_device
 
     smoke = _SMOKE if arguments.smoke else _Size()
@@ -107,8 +108,9 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     contenders = _names("--contenders", arguments.contenders, STANDARD)
     if arguments.compiled:
         contenders = tuple(dict.fromkeys((*contenders, *COMPILED)))
+    models = _names("--models", arguments.models, smoke.models or WORKLOADS)
     return Settings(
-        _names("--models", arguments.models, smoke.models or WORKLOADS),
+        LIBRARY if models == ("library",) else models,
         contenders,
         device,
         arguments.precision or ("tf32" if device.type == "cuda" else "fp32"),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from steepest.gradnorm.backward.to_parameters import pass_on
+from steepest.core.memory import is_out_of_memory
 from steepest.gradnorm.measure.routes import Routes, chunks
 from steepest.gradnorm.measure.shares import Share, squares_of_sum, sum_of_gradients, sum_of_squares
-from steepest.gradnorm.watch.sources import Source, roots_of, spans_are_disjoint
+from steepest.gradnorm.watch.sources import Source, roots_of
 
 Squares = dict[nn.Parameter, Tensor]
 
@@ -48,10 +49,6 @@ class Component:
             ((source, found),) = shares.items()
             if source.parameter is not None:
                 return {source.parameter: squares_of_sum(found, routes)}
-        roots = roots_of(shares)
-        if len(roots) == 1 and spans_are_disjoint(list(shares)):
-            first, *rest = [squares_of_sum(found, routes) for found in shares.values()]
-            return {roots.pop(): sum(rest, start=first)}
         routes.note("instantiate")
         return self._by_building(shares)
 
@@ -95,3 +92,58 @@ def group(sources: Iterable[Source]) -> dict[Source, Component]:
     for component in set(found.values()):
         component.sources.sort(key=lambda source: source.step)
     return found
+
+
+def pass_on(source: Source, gradients: Tensor) -> Iterable[tuple[Source, Tensor]]:
+    """Send per-sample gradients of a source back to what it was made of.
+
+    Args:
+        source: Made of others by one function.
+        gradients: [n, *shape]; not to be used afterwards, as they may be written over.
+
+    Returns:
+        What it was made of, with gradients [n, *shape] of the same samples.
+    """
+    if source.origin is None:
+        return []
+    found = _side_by_side(source, gradients)
+    return _one_by_one(source, gradients) if found is None else found
+
+
+def _side_by_side(source: Source, gradients: Tensor) -> list[tuple[Source, Tensor]] | None:
+    """Take the backward pass of a function for all samples at once, if torch can do that."""
+    if source.origin is None or len(gradients) == 1:
+        return None
+    inputs = [parent.tensor for parent in source.parents]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # It may be as slow as one by one.
+            found: Sequence[Tensor | None] = torch.autograd.grad(
+                source.origin, inputs, gradients.to(source.origin.dtype),
+                retain_graph=True, allow_unused=True, is_grads_batched=True,
+            )  # fmt: skip
+    except (RuntimeError, ValueError, TypeError) as error:
+        if is_out_of_memory(error):
+            raise
+        return None  # Something on the way asks for values, or works in place.
+    pairs = [(p, g) for p, g in zip(source.parents, found, strict=True) if g is not None]
+    if len(pairs) == 1 and pairs[0][1].is_contiguous():
+        return pairs
+    # Those of several parents may share memory, and be written over.
+    return [(p, g.clone(memory_format=torch.contiguous_format)) for p, g in pairs]
+
+
+def _one_by_one(source: Source, gradients: Tensor) -> Iterable[tuple[Source, Tensor]]:
+    if source.origin is None:
+        return
+    inputs = [parent.tensor for parent in source.parents]
+    rows = [
+        torch.autograd.grad(
+            source.origin, inputs, gradient.to(source.origin.dtype),
+            retain_graph=True, allow_unused=True,
+        )
+        for gradient in gradients
+    ]  # fmt: skip
+    for parent, column in zip(source.parents, zip(*rows, strict=True), strict=True):
+        if column[0] is not None:
+            yield parent, torch.stack(column)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from steepest.gradnorm.backward.components import Squares, group
-from steepest.gradnorm.backward.scaling import rescaled, scaled_sum
+from steepest.gradnorm.backward.scaling import rescaled, scales_of
 from steepest.gradnorm.measure.routes import Routes
 from steepest.gradnorm.watch.sources import roots_of
 from steepest.gradnorm.watch.uses import Phase, Use
@@ -77,8 +77,8 @@ class Meter:
         keep: bool,
     ) -> tuple[Squares, set[nn.Parameter]]:
         """Measure one of the losses [N]."""
-        by_values = value.is_cpu and not self._routes.traced
-        loss, scales = scaled_sum(value, outputs, by_values=by_values)
+        scales = scales_of(value, outputs)
+        loss = (value * scales.to(value.dtype)).sum()
         squares, missed = self.measure(loss, keep=keep)
         return rescaled(squares, scales), missed
 

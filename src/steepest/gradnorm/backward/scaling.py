@@ -21,45 +21,6 @@ _STEPS_OF_HALF = (-36, 0, 36, 72, 108)
 """Half precision holds powers of two from -24 to 15: gradients of other sizes show at a step."""
 
 
-_WALKED = 64
-"""So many steps from losses to logits are looked at."""
-
-_FAINT = 1e-30
-"""Gradients smaller than this, or larger than one over it, are scaled in double precision."""
-
-
-def scaled_sum(
-    values: Tensor,
-    outputs: Any,  # noqa: ANN401
-    *,
-    by_values: bool,
-) -> tuple[Tensor, Tensor]:
-    """Add up losses [N], scaled such that each sample's gradient has a size around one.
-
-    To find that size takes the losses back to the logits. Where nothing else leads to the
-    parameters, and no digits are lost, the backward pass may go on from there: it starts from a
-    number that has the same gradient.
-
-    Args:
-        values: The losses [N].
-        outputs: The model's output.
-        by_values: Whether to look at values, for which a GPU would have to be waited for.
-
-    Returns:
-        What to send back, and by what each sample's loss was multiplied [N].
-    """
-    logits = _logits_of(outputs)
-    if by_values and logits is not None and _starts_there(values, logits):
-        (gradient,) = torch.autograd.grad(values.sum(), logits, retain_graph=True)
-        size = gradient.abs().amax(tuple(range(1, gradient.ndim)), keepdim=True)
-        least, most = size.aminmax()
-        if float(least) > _FAINT and float(most) < 1 / _FAINT:
-            scales = torch.exp2(-size.log2().floor())
-            return (logits * (gradient * scales)).sum(), scales.flatten().double()
-    scales = scales_of(values, outputs)
-    return (values * scales.to(values.dtype)).sum(), scales
-
-
 def scales_of(values: Tensor, outputs: Any) -> Tensor:  # noqa: ANN401
     """Return powers of two [N] that bring each sample's gradient to a size around one.
 
@@ -91,13 +52,6 @@ def _reported(outputs: Any, samples: int) -> list[Tensor]:  # noqa: ANN401
     found = tensors_in(outputs) or tensors_in(getattr(outputs, "__dict__", {}))
     rows = [t for t in found if t.requires_grad and t.ndim and len(t) == samples]
     return [t for t in rows if not t.is_complex()]
-
-
-def _starts_there(values: Tensor, logits: Tensor) -> bool:
-    """Say whether a backward pass of the losses [N] may go on from the gradient of the logits."""
-    if logits.grad_fn is None or logits._backward_hooks or logits.shape[0] != values.shape[0]:  # noqa: SLF001
-        return False
-    return logits.dtype in {torch.float32, torch.float64} and only_through(values, logits)
 
 
 def scales_of_half(
@@ -163,29 +117,3 @@ def _size_of_gradient(values: Tensor, logits: Tensor) -> Tensor | None:
         here = here * 2.0**-step if step else here
         size = here if size is None else torch.where(size == 0, here, size)
     return size
-
-
-def only_through(result: Tensor, gate: Tensor) -> bool:
-    """Say whether all that a result would send a gradient to lies behind another tensor.
-
-    Args:
-        result: Was made of the other one, and perhaps of more.
-        gate: No leaf.
-    """
-    start, end = result.grad_fn, gate.grad_fn
-    seen, waiting = {start}, [start]
-    while waiting:
-        node = waiting.pop()
-        if node is None or len(seen) > _WALKED:
-            return False
-        below = [edge for edge in node.next_functions if edge[0] is not None]
-        if not below:
-            return False  # A leaf.
-        for following, place in below:
-            if following is end:
-                if place != gate.output_nr:
-                    return False
-            elif following not in seen:
-                seen.add(following)
-                waiting.append(following)
-    return True

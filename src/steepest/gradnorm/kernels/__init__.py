@@ -6,7 +6,6 @@ writing patches, per-sample gradients or matrices of products to memory.
 
 from __future__ import annotations
 
-from steepest.gradnorm.kernels.choice import prefer_gram
 from steepest.gradnorm.kernels.ops import (
     available,
     channel_sums,
@@ -14,6 +13,7 @@ from steepest.gradnorm.kernels.ops import (
     gram_squares,
     outer_squares,
 )
+from steepest.gradnorm.kernels.tiles import prefer_gram
 
 __all__ = [
     "available",

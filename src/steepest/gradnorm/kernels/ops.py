@@ -6,13 +6,22 @@ import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from dataclasses import replace
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from steepest.gradnorm.kernels.plans import Key, plan_gram, plan_outer, plan_sums
+from steepest.gradnorm.kernels import tiles
+from steepest.gradnorm.kernels.launch import PairRun, Run
+from steepest.gradnorm.kernels.shapes import Problem, from_convolution, from_linear, layout
+
+Key = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device, bool]
+"""Shape, strides, precision, device and alignment of a tensor: all that a plan depends on."""
+
+Window = tuple[tuple[int, ...], ...]
+"""Kernel, stride, padding and dilation; nothing for a linear layer."""
 
 _DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
 _ALIGNED_BYTES = 16
@@ -96,6 +105,53 @@ def channel_sums(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     """Return Σ x·g and Σ g over the positions of [N, C, *S], each [N, C]."""
     products, plain = torch.ops.steepest.channel_sums(x, g)
     return products, plain
+
+
+@lru_cache(maxsize=1024)
+def plan_outer(a: Key, g: Key, window: Window, tf32: bool) -> Run:
+    """Plan squared norms by tiles of the gradient."""
+    from steepest.gradnorm.kernels import bulk, instantiate, narrow
+
+    problem, precision = _problem(a, g, window), _precision(tf32)
+    if problem.is_narrow:
+        return narrow.plan_patches(problem, tiles.narrow_tile_for(problem, precision), precision)
+    if bulk.fits_bulk_copies(problem, a[3]):
+        return bulk.plan_boxes(problem, tiles.box_tile_for(problem))
+    return instantiate.plan_rows(problem, tiles.tile_for(problem, precision), precision)
+
+
+@lru_cache(maxsize=1024)
+def plan_gram(a: Key, g: Key, window: Window, tf32: bool) -> PairRun:
+    """Plan squared norms by products of pairs of positions."""
+    from steepest.gradnorm.kernels import gram
+
+    problem, precision = _problem(a, g, window), _precision(tf32)
+    return gram.plan_pairs(problem, tiles.gram_tile_for(problem, precision), precision)
+
+
+@lru_cache(maxsize=1024)
+def plan_sums(x: Key, g: Key) -> PairRun:
+    """Plan sums over the positions of [N, C, T]."""
+    from steepest.gradnorm.kernels import sums
+
+    left, right = (layout(_like(key)[:, :, None, None]) for key in (x, g))
+    return sums.plan_sums(left, right, tiles.sum_tile_for(right, g[2].itemsize))
+
+
+def _problem(a: Key, g: Key, window: Window) -> Problem:
+    sides = _like(a), _like(g)
+    problem = from_convolution(*sides, *window) if window else from_linear(*sides)
+    return replace(problem, is_aligned=a[4] and g[4])
+
+
+def _like(key: Key) -> Tensor:
+    """Return a tensor of that shape without numbers, to reshape it by torch's own rules."""
+    shape, stride, dtype, *_ = key
+    return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+
+
+def _precision(tf32: bool) -> str:
+    return "tf32" if tf32 else "ieee"
 
 
 @cache

@@ -2,23 +2,116 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from steepest.gradnorm import kernels
-from steepest.gradnorm.measure.convolution_costs import Costs, costs_of
-from steepest.gradnorm.measure.outer import Outer, cancelled, gram_total
-from steepest.gradnorm.measure.patches import Geometry, patch_gram, patch_rows, patches
+from steepest.gradnorm.measure.outer import Outer, cancelled
+from steepest.gradnorm.measure.patches import Geometry, patches
 from steepest.gradnorm.measure.routes import Routes, chunks
 from steepest.gradnorm.measure.shares import Share, sum_of_squares
 
-_LONG_RUN = 16
-"""So many numbers side by side are copied as quickly as more."""
-
 _WEIGHT_GRADIENTS = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
+
+_COPY = 20
+"""A copied number costs as much as so many multiplications: copies are bound by memory."""
+
+_START = {"cpu": 4e6, "cuda": 1e8}
+"""To start a function for one sample alone costs as much as so many multiplications."""
+
+_VECTOR = 8
+"""Kernels for many groups at once are made for multiples of so many channels, or for one."""
+
+_DEPTHWISE = 10
+"""A multiplication of a kernel with one channel waits for memory as long as so many others."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of one convolution, in multiplications for one sample.
+
+    Attributes:
+        geometry: How the kernel moves.
+        kernel: The kernel's shape [O, C / G, *taps].
+        given: The input's shape [N, F, C, *S], F frames a sample.
+        returned: The output's shape [N, F, O, *T].
+        dtype: Of both.
+        device: The kind of device that they are on.
+    """
+
+    geometry: Geometry
+    kernel: torch.Size
+    given: torch.Size
+    returned: torch.Size
+    dtype: torch.dtype
+    device: str
+
+    @cached_property
+    def of_kernels(self) -> dict[str, float]:
+        """The order of the hand-written kernels; nothing where they do not go."""
+        groups, frames, positions, fan_in, fan_out = self._sizes
+        if groups > 1 or frames > 1:
+            return {}
+        taps = self.geometry.taps
+        by_gram = kernels.prefer_gram(positions, fan_in, fan_out, taps, self.dtype)
+        return {"fused": 1.0 + by_gram, "fused-gram": 2.0 - by_gram}
+
+    @cached_property
+    def of_squares(self) -> dict[str, float]:
+        """Count multiplications, and copies as some."""
+        groups, frames, positions, fan_in, fan_out = self._sizes
+        gradient = groups * frames * positions * fan_in * fan_out
+        gram = groups * (frames * positions) ** 2 * (fan_in + fan_out)
+        costs = dict(self.of_building)
+        costs["patches"] += min(0, gram - gradient)
+        return costs
+
+    @cached_property
+    def of_building(self) -> dict[str, float]:
+        """Count what it takes to build the gradient of a sample."""
+        groups, frames, positions, fan_in, fan_out = self._sizes
+        taps, start = self.geometry.taps, _START.get(self.device, 1e8)
+        gradient = groups * frames * positions * fan_in * fan_out
+        copies = 0 if taps == 1 else groups * fan_in * frames * positions
+        by_torch = gradient * (_DEPTHWISE if fan_in == taps and fan_out == 1 else 1)
+        costs: dict[str, float] = {
+            "patches": _COPY * copies + gradient,
+            "vendor": start + by_torch,
+        }
+        if self._fits_together():
+            # Its result is put into order once more.
+            costs["together"] = start / self.given[0] + by_torch + _COPY * self.kernel.numel()
+        return costs
+
+    def scratch(self, route: str) -> int:
+        """Return how many numbers a route writes down for one sample."""
+        groups, frames, positions, fan_in, _ = self._sizes
+        if route == "patches":
+            return fan_in * groups * positions * frames
+        if route == "together":
+            return self.kernel.numel() + self.given[1:].numel() + self.returned[1:].numel()
+        return 0
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int, int, int, int]:
+        """Groups, frames, positions, and what goes into and comes out of one position."""
+        groups, fan_in = self.geometry.groups, self.kernel[1:].numel()
+        return groups, self.given[1], self.returned[3:].numel(), fan_in, self.kernel[0] // groups
+
+    def _fits_together(self) -> bool:
+        """Say whether a call for all samples at once is made for so many channels in a group."""
+        channels, outputs = self.kernel[1], self.kernel[0] // self.geometry.groups
+        if self.device != "cpu":
+            return channels == outputs == 1
+        return channels == outputs == 1 or channels % _VECTOR == outputs % _VECTOR == 0
+
+
+costs_of = lru_cache(maxsize=1024)(Costs)
+"""The same layers come back batch after batch, and small ones should not wait for a count."""
 
 
 class Convolved(Share):
@@ -57,7 +150,11 @@ class Convolved(Share):
         parts = []
         for part in chunks(stop - first, self._scratch(route)):
             here = slice(first + part.start, first + part.stop)
-            parts.append(self._together(here) if route == "together" else self._cut(here))
+            parts.append(
+                self._together(here)
+                if route == "together"
+                else self._patches(here).dense(slice(None))
+            )
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     @cached_property
@@ -83,11 +180,8 @@ class Convolved(Share):
         for rows in chunks(self.samples, self._scratch(route)):
             if route == "patches":
                 parts.append(self._patches(rows).squares(_Quiet(routes)))
-            elif route == "together":
-                parts.append(sum_of_squares(self._together(rows)))
             else:
-                x, g = self._x[rows, 0], self._g[rows, 0]
-                parts.append(_pixel_squares(self._geometry, self._geometry.pad(x), g, routes))
+                parts.append(sum_of_squares(self._together(rows)))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _one(self, sample: int) -> Tensor:
@@ -114,32 +208,12 @@ class Convolved(Share):
         )
         return built
 
-    def _by_rows(self) -> bool:
-        """Say whether patches are cut with the channels last, for a CPU to copy longer runs."""
-        geometry, x = self._geometry, self._x
-        if geometry.groups > 1 or x.device.type != "cpu":
-            return False
-        if geometry.stride[-1] > 1 or x.stride(-1) > 1:
-            return True
-        return self._g.shape[-1] < min(_LONG_RUN, geometry.kernel[-1] * self.shape[1])
-
-    def _cut(self, rows: slice) -> Tensor:
-        """Build gradients [n, *shape] from patches."""
-        built = self._patches(rows).dense(slice(None))
-        return built.movedim(-1, 2).contiguous() if self._by_rows() else built
-
     def _patches(self, rows: slice) -> Outer:
         x, g = self._x, self._g
         if rows.stop - rows.start < self.samples:
             x, g = x[rows], g[rows]
         samples, frames, groups = x.shape[0], x.shape[1], self._geometry.groups
         out = g.shape[3:]
-        if self._by_rows():
-            # [N, 1, F · T, K] and [N, 1, F · T, O]: frames are more positions.
-            cut = patch_rows(self._geometry, x.flatten(0, 1), out)
-            y = g.flatten(3).transpose(1, 2).flatten(2).transpose(1, 2)
-            shape = torch.Size([self.shape[0], *self.shape[2:], self.shape[1]])
-            return Outer(cut.reshape(samples, 1, -1, cut.shape[2]), y[:, None], shape)
         cut = patches(self._geometry, self._geometry.pad(x.flatten(0, 1)), out)
         cut = cut.reshape(samples, frames, *cut.shape[1:]).transpose(3, 4)
         # [N, F, G, T, K] and [N, F, G, T, O]: frames are more positions.
@@ -160,17 +234,6 @@ class Convolved(Share):
         if gram:
             routes.doubt(cancelled(total, size, self._g.shape[3:].numel()))
         return total.clamp_min(0)
-
-
-def _pixel_squares(geometry: Geometry, x: Tensor, g: Tensor, routes: Routes) -> Tensor:
-    """Return squares [N] from products of pixels, for a padded input and g [N, O, *T]."""
-    out = g.shape[2:]
-
-    def grams(x: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-        g = g.flatten(2)
-        return patch_gram(geometry, x, out)[:, None], (g.transpose(1, 2) @ g)[:, None]
-
-    return gram_total(grams, x, g, routes)
 
 
 class _Quiet(Routes):

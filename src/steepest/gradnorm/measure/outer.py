@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -13,9 +13,6 @@ from steepest.gradnorm.measure.shares import Share, sum_of_squares, wide
 
 _CANCELLED = 0.02
 """Below this share of what unrelated terms would add up to, a sum counts as cancelled."""
-
-_VECTOR = 8
-"""Products of matrices are quickest if the rows of what they give are multiples of this."""
 
 
 class Outer(Share):
@@ -85,11 +82,6 @@ class Outer(Share):
         a, g = self._a[rows], self._g[rows]
         return (a, g) if self._transposed else (g, a)
 
-    def _turns(self) -> bool:
-        """Say whether a CPU builds [K, O] quicker than [O, K]: rows should fill its vectors."""
-        fan_in, fan_out = self._a.shape[3], self._g.shape[3]
-        return self._a.is_cpu and fan_out % _VECTOR == 0 and fan_in % _VECTOR != 0
-
     def _scratch(self, route: str) -> int:
         """Return how many numbers a route writes down for one sample."""
         groups, positions, fan_in, fan_out = *self._a.shape[1:], self._g.shape[3]
@@ -109,39 +101,24 @@ class Outer(Share):
             whole = rows.stop - rows.start == self.samples
             x, y = (a, g) if whole else (a[rows], g[rows])
             if route == "gram":
-                parts.append(gram_total(_grams, x, y, routes))
+                parts.append(gram_total(x, y, routes))
             else:
-                # The norm is the same the other way round.
-                left, right = (x, y) if self._turns() else (y, x)
-                parts.append(sum_of_squares(left.transpose(2, 3) @ right))
+                parts.append(sum_of_squares(y.transpose(2, 3) @ x))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _grams(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    return a @ a.transpose(2, 3), g @ g.transpose(2, 3)
-
-
-def gram_total(
-    grams: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-    a: Tensor,
-    g: Tensor,
-    routes: Routes,
-) -> Tensor:
-    """Return Σ_{s,t} A_st G_st per sample, for the Gram matrices of inputs and gradients.
+def gram_total(a: Tensor, g: Tensor, routes: Routes) -> Tensor:
+    """Return Σ_{s,t} (a_s·a_t)(g_s·g_t) per sample [N].
 
     Where the terms cancel, rounding would show in the sum. On a CPU those samples are summed up
     again in double precision; elsewhere they are reported, and measured another way.
 
     Args:
-        grams: Makes both matrices [N, G, T, T] from ``a`` and ``g``.
-        a: Factors of the inputs' matrix [N, ...].
-        g: Factors of the gradients' matrix [N, ...].
+        a: Inputs [N, G, T, K].
+        g: Gradients [N, G, T, O].
         routes: Takes the reports.
-
-    Returns:
-        [N].
     """
-    left, right = (gram.to(wide(gram)) for gram in grams(a, g))
+    left, right = (wide_gram(each) for each in (a, g))
     # A product in place: these are the largest tensors of all.
     corners = (left.diagonal(dim1=2, dim2=3) * right.diagonal(dim1=2, dim2=3)).clamp_min(0)
     total = left.mul_(right).sum((1, 2, 3))
@@ -149,9 +126,15 @@ def gram_total(
     if g.device.type != "cpu" or routes.traced or g.dtype == torch.float64:
         routes.doubt(doubtful)
     elif bool(doubtful.any()):
-        again = gram_total(grams, a[doubtful].double(), g[doubtful].double(), routes)
+        again = gram_total(a[doubtful].double(), g[doubtful].double(), routes)
         total[doubtful] = again.to(total.dtype)
     return total.clamp_min(0)
+
+
+def wide_gram(rows: Tensor) -> Tensor:
+    """Return the products of all pairs of rows [..., T, T], in single precision at least."""
+    gram = rows @ rows.transpose(-1, -2)
+    return gram.to(wide(gram))
 
 
 def cancelled(total: Tensor, size: Tensor, positions: int) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,11 +54,6 @@ class Geometry:
         ]
         return found == list(out) and all(before == after for before, after in self.padding)
 
-    def seen(self, tap: tuple[int, ...], out: torch.Size) -> list[slice]:
-        """Return where one tap falls on the padded input, along the first dimensions."""
-        steps = zip(tap, self.dilation, self.stride, out, strict=False)
-        return [slice(t * gap, t * gap + (n - 1) * step + 1, step) for t, gap, step, n in steps]
-
 
 def patches(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
     """Cut a padded input into the patches that each output position is made of.
@@ -82,49 +76,3 @@ def patches(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
     cut = x.as_strided(sizes, (sample, channel, *taps, *moves))
     width = channels // geometry.groups * geometry.taps
     return cut.reshape(samples, geometry.groups, width, out.numel())
-
-
-def patch_rows(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
-    """Cut an input into patches, the channels of each tap side by side.
-
-    Where rows of the output are short, these are copied in longer runs than ``patches`` finds.
-
-    Args:
-        geometry: How the kernel moves, with one group.
-        x: The input [N, C, *S], not padded.
-        out: The spatial shape of the output, T positions in all.
-
-    Returns:
-        [N, T, K] for K = taps · C; the order of ``weight.movedim(1, -1).flatten(1)``.
-    """
-    sides = [side for pair in reversed(geometry.padding) for side in pair]
-    x = x.movedim(1, -1)
-    x = (F.pad(x, (0, 0, *sides)) if any(sides) else x).contiguous()
-    samples, *steps, one = x.stride()
-    moves = [move * step for move, step in zip(geometry.stride, steps, strict=True)]
-    taps = [gap * step for gap, step in zip(geometry.dilation, steps, strict=True)]
-    sizes = (len(x), *out, *geometry.kernel, x.shape[-1])
-    return x.as_strided(sizes, (samples, *moves, *taps, one)).reshape(len(x), out.numel(), -1)
-
-
-def patch_gram(geometry: Geometry, x: Tensor, out: torch.Size) -> Tensor:
-    """Return the inner products of all pairs of patches without cutting any.
-
-    Two patches overlap tap by tap, so that their product is a sum over the kernel's taps of
-    products of single pixels, read off one table at shifted places.
-
-    Args:
-        geometry: How the kernel moves, with one group.
-        x: The padded input [N, C, *S].
-        out: The spatial shape of the output.
-
-    Returns:
-        [N, T, T].
-    """
-    pixels = x.flatten(2)
-    table = (pixels.transpose(1, 2) @ pixels).reshape(len(x), *x.shape[2:], *x.shape[2:])
-    total = table.new_zeros(len(x), *out, *out)
-    for tap in itertools.product(*map(range, geometry.kernel)):
-        seen = geometry.seen(tap, out)
-        total += table[(slice(None), *seen, *seen)]
-    return total.reshape(len(x), out.numel(), out.numel())

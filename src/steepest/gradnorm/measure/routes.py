@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from steepest.core.memory import is_out_of_memory
 from steepest.gradnorm import kernels
+
+_ROUNDS = 3
 
 CHUNK_FLOATS = 2**24
 """Scratch space of a route, in numbers: 64 MiB in single precision."""
@@ -17,15 +20,54 @@ CHUNK_FLOATS = 2**24
 _WORTH_A_TRY = 8
 """A route with so many times the multiplications of the cheapest is not put to the clock."""
 
-GRAM_ROUTES = frozenset({"gram", "pixels", "fused-gram"})
+GRAM_ROUTES = frozenset({"gram", "fused-gram"})
 """Routes that subtract: where the terms of a sum cancel, they lose digits."""
 
 
-class Clock(Protocol):
-    """Measures routes and remembers which was fastest."""
+class StopWatch:
+    """Measures routes in turns, and remembers which was fastest."""
+
+    def __init__(self) -> None:
+        self._winners: dict[str, str] = {}
 
     def fastest(self, key: str, routes: Mapping[str, Callable[[], Tensor]]) -> str:
         """Return the name of the fastest route for a layer described by ``key``."""
+        full = f"{key} {'/'.join(sorted(routes))}"
+        if full not in self._winners:
+            self._winners[full] = _raced(routes)
+        return self._winners[full]
+
+
+def _raced(routes: Mapping[str, Callable[[], Tensor]]) -> str:
+    """Return the fastest of several rounds; a route for which memory runs out loses.
+
+    Raises:
+        The error of the last route, if memory runs out for all of them.
+    """
+    best = dict.fromkeys(routes, float("inf"))
+    for turn in range(_ROUNDS + 1):
+        for name in list(best):
+            try:
+                seconds = _seconds(routes[name])
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error) or len(best) == 1:
+                    raise
+                del best[name]
+                continue
+            if turn:  # The first round warms up.
+                best[name] = min(best[name], seconds)
+    return min(best, key=best.__getitem__)
+
+
+def _seconds(run: Callable[[], Tensor]) -> float:
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    run()
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
 
 
 class Routes:
@@ -46,7 +88,7 @@ class Routes:
         careful: Places where routes that subtract are not to be taken any more.
     """
 
-    def __init__(self, clock: Clock | None = None, *, tf32: bool = False) -> None:
+    def __init__(self, clock: StopWatch | None = None, *, tf32: bool = False) -> None:
         self.clock = clock
         self.tf32 = tf32
         self.kernels = True

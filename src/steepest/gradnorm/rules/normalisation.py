@@ -38,8 +38,6 @@ def batch_norm(call: Call, g: Tensor) -> dict[str, Share]:
     if call.fused and kernels.available(g) and kernels.available(x):
         products, sums = kernels.channel_sums(x, g)
         return _centred(call, products, sums, mean, (var + eps).rsqrt())
-    if _in_one_pass(call, x, g):
-        return _of_sums(call, *_channel_sums(x, g, mean, var, eps))
     if (
         call.fused
         and x.device.type == "cpu"
@@ -56,8 +54,6 @@ def group_norm(call: Call, g: Tensor) -> dict[str, Share]:
     """Group normalisation: one scale and shift per channel, summed over positions."""
     groups, eps = call["num_groups"], call.get("eps", 1e-5)
     x, g = _images(call, g)
-    if _in_one_pass(call, x, g):
-        return _of_sums(call, *_group_sums(x, g, groups, eps))
     return _of_channels(call, F.group_norm(x, groups, None, None, eps), g)
 
 
@@ -114,56 +110,8 @@ def _centred(
     return _shares(call, (products - mean.to(sums.dtype) * sums) * scale.to(sums.dtype), sums)
 
 
-def _in_one_pass(call: Call, x: Tensor, g: Tensor) -> bool:
-    """Say whether torch's own sums over channels can be had for each sample without a copy."""
-    at_hand = x.device.type == "cpu" and x.is_contiguous() and g.is_contiguous()
-    return call.fused and at_hand and x.ndim > 2
-
-
-def _channel_sums(
-    x: Tensor, g: Tensor, mean: Tensor, var: Tensor, eps: float
-) -> tuple[Tensor, Tensor]:
-    """Return Σ g·(x − mean) / √(var + eps) and Σ g over positions, [N, C] each.
-
-    A backward pass of batch normalisation makes these sums for the whole batch. It makes them for
-    each sample when the channels of all samples lie side by side.
-
-    Args:
-        x: The input [N, C, ...].
-        g: The gradient of the output, of the same shape.
-        mean: One for each channel [C], or for each one of every sample [N, C].
-        var: As many.
-        eps: Added to the latter.
-    """
-    shape = x.shape[:2]
-    row = (1, shape.numel(), -1)
-    if mean.ndim == 1:
-        mean, var = mean.expand(shape), var.expand(shape)
-    # For maps of one pixel the kernel goes through memory without a look at the strides.
-    mean, var = mean.flatten().contiguous(), var.flatten().contiguous()
-    _, products, sums = torch.ops.aten.native_batch_norm_backward.default(
-        g.view(row), x.view(row), None, mean, var, None, None, False, eps, [False, True, True]
-    )
-    return products.view(shape), sums.view(shape)
-
-
-def _group_sums(x: Tensor, g: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor]:
-    """Return Σ g·x̂ and Σ g over positions, [N, C] each, for x̂ normalised group by group."""
-    samples, channels = x.shape[:2]
-    positions = x.shape[2:].numel()
-    _, mean, scale = torch.native_group_norm(
-        x, None, None, samples, channels, positions, groups, eps
-    )
-    mean, scale = (each.repeat_interleave(channels // groups, dim=1) for each in (mean, scale))
-    products, sums = _channel_sums(x, g, mean, torch.ones_like(mean), 0.0)
-    return products * scale, sums
-
-
 def _of_channels(call: Call, normal: Tensor, g: Tensor) -> dict[str, Share]:
-    return _of_sums(call, _over_positions(normal * g), _over_positions(g))
-
-
-def _of_sums(call: Call, products: Tensor, sums: Tensor) -> dict[str, Share]:
+    products, sums = _over_positions(normal * g), _over_positions(g)
     return _shares(call, _frames(call, products), _frames(call, sums))
 
 

@@ -448,7 +448,6 @@ class Watch(TorchFunctionMode):
         rule, samples = RULES.get(func), self.samples
         copies = {id(source.tensor): samples.leaf_of(source) for source in found}
         arguments = Arguments(args, kwargs)
-        swapped = Arguments(args, kwargs)
         leads_back = any(map(samples.leads_back, arguments.values))
         given, named = arguments.rebuild([copies.get(id(v), v) for v in arguments.values])
         use = Use(len(self.uses), func, rule, samples, arguments, found)
@@ -465,6 +464,7 @@ class Watch(TorchFunctionMode):
                 return outcome  # It asks for a type or a shape.
             if not any(map(samples.holds, floats)):
                 # The data have only lent it their shape.
+                swapped = Arguments(args, kwargs)
                 shapes = [_hollow(v) if samples.holds(v) else v for v in swapped.values]
                 args, kwargs = swapped.rebuild(shapes)
                 return self._derive(func, args, kwargs, found)
