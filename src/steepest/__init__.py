@@ -64,7 +64,7 @@ def _find(name: str) -> object:
     """Return a public name or a module of this package, imported when it is first asked for.
 
     Raises:
-        AttributeError: If there is none, or it needs a package that is not installed.
+        AttributeError: If the name is unknown, or it needs a package that is not installed.
     """
     if name in _PLACES:
         value: object = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

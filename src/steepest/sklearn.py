@@ -60,14 +60,14 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     Args:
         estimator: A classifier; it is cloned.
-        strategy: A name or a strategy; None takes ``"steepest"`` where there is a torch
-            module and ``"margin"`` where there is none.
+        strategy: A name or a strategy; None takes ``"steepest"`` for torch modules and ``"margin"``
+            otherwise.
         options: Options for a strategy given by name.
         start: The strategy while fewer than two classes are known.
         unlabelled: The value in y for a sample without a label; None and NaN always do. Set it
             to None if −1 is one of your classes.
         subset: Score only a random subset of this size, or of k if that is more.
-        batch_size: Samples at once, and at most so many in one call of ``predict_proba``.
+        batch_size: The most samples passed to one call of ``predict_proba``.
         folder: A labelling project that keeps the labels, made if it is not there. Labels that it
             has stay, and those that others give in the meantime are learnt from, too. They are
             whole numbers or texts. None is memory alone.
@@ -75,14 +75,14 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             when the learner is fitted, as elsewhere in scikit-learn.
 
     Attributes:
-        estimator_: The fitted estimator; there is none while nothing is labelled. One that
+        estimator_: The fitted estimator; not set until a sample is labelled. One that
             cannot learn a single class is stood in for by a ``DummyClassifier`` so long.
         classes_: The classes that it knows.
         X_: The pool.
-        y_: Labels [N]; None where there is none.
-        skipped_: The rows that nobody can label [N].
+        y_: Labels [N]; None where unlabelled.
+        skipped_: The rows that cannot be labelled [N].
         teachings_: How often ``teach`` was called since ``fit``.
-        selection_: What ``query`` found last, with scores and regime.
+        selection_: The result of the last ``query``, with scores and regime.
     """
 
     def __init__(
@@ -109,15 +109,15 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: ANN401, N803 - as scikit-learn names it
-        """Take the pool, and fit to what is labelled of it.
+        """Take the pool, and fit to its labelled rows.
 
         Args:
             X: All samples [N, ...].
             y: Labels [N], with the mark of a sample without one.
 
         Raises:
-            InputError: If there is not one label or mark for each sample, or the estimator or
-                strategy is none.
+            InputError: If the number of labels differs from that of samples, or the estimator or
+                strategy is invalid.
             RunFolderError: If the folder belongs to other samples.
         """
         self._check()
@@ -145,7 +145,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
                 default the torch module's, or the rows of X.
 
         Raises:
-            InputError: If k is more than there are rows without a label.
+            InputError: If k exceeds the number of unlabelled rows.
         """
         check_is_fitted(self, "y_")
         self._catch_up()
@@ -160,7 +160,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return np.asarray(self.selection_.ids, dtype=np.intp)
 
     def teach(self, indices: Any, labels: Any) -> Self:  # noqa: ANN401
-        """Take the labels of some rows, and fit again to all there are.
+        """Add the labels of some rows, and refit to all labels.
 
         Args:
             indices: Rows of X [K], labelled before or not.
@@ -168,7 +168,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
                 asked for again.
 
         Raises:
-            InputError: If there is not one label for each row, or no such row.
+            InputError: If the number of labels differs from that of rows, or a row does not exist.
         """
         check_is_fitted(self, "y_")
         rows = check_rows(indices, len(self.y_))
@@ -180,7 +180,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         changed, skipped = self.y_.copy(), self.skipped_.copy()
         changed[rows] = given
         skipped[rows] = refused
-        # What the estimator refuses changes nothing: it may raise anything here.
+        # If the estimator refuses, nothing changes: it may raise anything here.
         fitted = self._fitted(check_kinds(changed))
         if self.shared_ is not None:
             self.shared_.teach(rows.tolist(), given, self.teachings_)
@@ -203,7 +203,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         Args:
             X: Samples [N, ...].
             y: Labels [N]; samples with the mark of one without a label are left out.
-            sample_weight: What each counts [N]; equal if None.
+            sample_weight: Weights of the samples [N]; equal if None.
 
         Raises:
             InputError: If no sample has a label.
@@ -227,7 +227,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return tags
 
     def _check(self) -> None:
-        """Refuse what could not learn, or not choose."""
+        """Refuse an estimator that cannot be fitted or cannot be used to choose."""
         check_classifier(self.estimator)
         as_strategy(self.start, None)
         if self.strategy is not None:
@@ -265,7 +265,7 @@ class ActiveLearner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return fitted, getattr(fitted, "classes_", np.unique(known))
 
     def _take(self, fitted: tuple[Any, Any] | None) -> None:
-        """Go on with another estimator, or with none."""
+        """Continue with another estimator, or with none."""
         self.__dict__.pop("estimator_", None)
         if fitted is not None:
             self.estimator_, self.classes_ = fitted

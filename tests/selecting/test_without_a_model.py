@@ -116,7 +116,7 @@ def test_numbers_keep_their_order_and_names_may_be_given():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"strategy": "margin"}, "asks a model, and there are no labels yet"),
+        ({"strategy": "margin"}, "needs a model, and there are no labels yet"),
         ({"strategy": "margin", "labels": {NAMES[0]: "a"}}, "all labels are of one class"),
         ({"labels": {NAMES[0]: ["a", "b"]}}, "give one class"),
         ({"task": "multi-label"}, "one class of several"),

@@ -55,17 +55,17 @@ _MOST_TRIES = 10
 class ActiveLoop:
     """Choose, label, learn, again: with your own trainer, and resumable at every moment.
 
-    A round ends when a model has learnt from new labels. Learning is yours: ``fit`` trains on
-    all labels there are. Choosing is by the torch model that ``fit`` returns (or ``model``, which
-    it trains), or by the probabilities that ``predict`` returns, whatever they come from.
+    A round ends when a model has learnt from new labels. Training is yours: ``fit`` trains on all
+    labels so far. Choosing is by the torch model that ``fit`` returns (or ``model``, which it
+    trains), or by the probabilities that ``predict`` returns, whatever they come from.
 
     Args:
         pool: Anything that ``steepest.select`` takes. With ``predict``, ``ids`` alone will do.
         fit: Called with the ids and labels of all labelled samples, in the order of the pool.
-            Returns a torch module, or None if it trained ``model`` or what ``predict`` asks.
+            Returns a torch module, or None if it trained ``model`` or the model behind ``predict``.
         predict: Maps ids to class probabilities [N, C]. Strategies then see these alone.
-        label: Maps ids to labels: by id (None skips a sample for good, one that is not there is
-            asked for again), or a list of one each, or pairs yielded one by one; or a labeller.
+        label: Maps ids to labels: by id (None skips a sample for good, a missing one is requested
+            again), or a list of one each, or pairs yielded one by one; or a labeller.
         evaluate: Returns the present model's metric, or several by name.
         model: A module that ``fit`` trains in place.
         strategy: A name or a strategy; by default ``"steepest"`` with a torch model and
@@ -77,18 +77,18 @@ class ActiveLoop:
         features: Features of one's own, by id or as an array [N, D] in the order of the pool.
         subset: Score only a random subset of this size, or of k if that is more.
         seed: Seeds every draw, by round and purpose.
-        task: What a torch model's logits mean; default cross-entropy.
-        batch_size: Samples at once, and at most so many in one call of ``predict``.
+        task: The meaning of a torch model's logits; by default those of classification.
+        batch_size: The most samples passed to one call of ``predict``.
         precision: Precision of gradients, for strategies that take them.
         device: The device to choose on; by default the model's.
         support: Inputs of some strategies besides the model, or a function that returns it.
-        folder: A labelling project that keeps labels and rounds, made if it is not there; goes on
-            where it stopped, with the labels that others gave. None is memory alone.
+        folder: A labelling project that keeps labels and rounds, created if missing; a restart
+            resumes from it, with the labels that others gave. None keeps all in memory.
         progress: Whether to show progress.
 
     Attributes:
         pool: The state of every sample; for verbs such as ``relabel``.
-        selection: What ``ask`` returned last.
+        selection: The result of the last ``ask``.
 
     Raises:
         InputError: If something cannot be used.
@@ -175,10 +175,10 @@ class ActiveLoop:
     def ask(self, k: int) -> Selection:
         """Choose k new samples to label; they are then waiting, and not chosen again.
 
-        If there are labels that the model has not learnt from, it learns first.
+        The model is trained first if there are new labels.
 
         Raises:
-            InputError: If k is less than 1 or more than there are samples without a label.
+            InputError: If k is less than 1 or exceeds the number of unlabelled samples.
         """
         check_k(k, self.pool.counts()[State.UNLABELLED], None)
         ids, labels = self.pool.labelled()
@@ -200,12 +200,12 @@ class ActiveLoop:
                 tries -= 1
                 if not tries:
                     raise
-                continue  # Somebody else has asked about one of them meanwhile, or labelled it.
+                continue  # One of them was requested or labelled elsewhere in the meantime.
             self.selection = picks
             return picks
 
     def tell(self, answers: Answers | Mapping[Any, Any], *, who: str = "tell") -> None:
-        """Take labels in, of samples that were requested or not; they are kept at once.
+        """Add labels of samples, requested or not; they are stored immediately.
 
         Args:
             answers: Labels by id; None skips a sample for good.
@@ -218,11 +218,10 @@ class ActiveLoop:
         self._take_in(as_answers(answers), who)
 
     def learn(self) -> Round:
-        """Fit and evaluate; if there are labels that no round has learnt from, end the round.
+        """Fit and evaluate; if labels were added since the last round, end the round.
 
         Raises:
-            InputError: If nothing is labelled, or ``fit`` or ``evaluate`` return what they must
-                not.
+            InputError: If nothing is labelled, or ``fit`` or ``evaluate`` return an invalid value.
         """
         ids, labels = self.pool.labelled()
         if not ids:
@@ -249,7 +248,7 @@ class ActiveLoop:
         return record
 
     def run(self, rounds: int, k: int, *, until: Until | None = None) -> tuple[Round, ...]:
-        """Go on until so many rounds are on record, those before a restart included.
+        """Run until this many rounds are recorded, including those before a restart.
 
         Each round asks for k samples, with those still waiting counted in. The first one learns
         from the labels given at the beginning, if any, and asks for none. It stops early when all
@@ -291,7 +290,7 @@ class ActiveLoop:
         return f"ActiveLoop(round {self.round}: {self.pool!r})"
 
     def _gather(self, k: int) -> bool:
-        """Get labels that this round can learn from; False if there are none to be had now."""
+        """Get labels for this round to learn from; False if none can be had now."""
         before = self.pool.counts()[State.SKIPPED]
         while True:
             waiting, asked = self.waiting, bool(asked_in(self.pool, self.round))
@@ -321,13 +320,13 @@ class ActiveLoop:
         return some
 
     def _take_in(self, answers: Answers, who: str) -> None:
-        """Take answers in, of the kind that the labels are of which are there."""
+        """Add answers, converted to the type of the existing labels."""
         labels = self.pool.normal(list(answers.labels.values()))
         self._kinds.check(dict(zip(answers.labels, labels, strict=True)))
         apply(self.pool, answers, cycle=self.round, who=who)
 
     def _is_fresh(self) -> bool:
-        """Say whether there are labels that no round has learnt from."""
+        """Return whether labels were added since the last round."""
         ids, labels = self.pool.labelled()
         records = self._kept.records
         return bool(ids) and (not records or records[-1].learnt_from != digest(ids, labels))

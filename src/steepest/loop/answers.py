@@ -15,11 +15,11 @@ from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label, plain_id, plain_label
 
 Examples = dict[str, tuple[SampleId, Label]]
-"""A labelled sample of each kind that there is: "text", or "number" for lists of numbers, too."""
+"""A labelled sample of each type of label: "text", or "number" for lists of numbers, too."""
 
 
 class LabelKinds:
-    """Knows of which kind the labels of a pool are, without looking at all of them each time.
+    """Tracks the types of a pool's labels, without reading all of them each time.
 
     A pool that mixes them already, as earlier versions let it, takes both.
 
@@ -83,7 +83,7 @@ def ask_for(who: Asking, ids: Sequence[SampleId]) -> Iterator[Answers]:
             yield _about(as_answers(dict([_pair(pair)])), asked)
         return
     if hasattr(answers, "index") and hasattr(answers, "items"):
-        answers = dict(answers.items())  # A column of pandas, whose rows need not be in our order.
+        answers = dict(answers.items())  # A pandas column: its rows may be in another order.
     if not isinstance(answers, (Answers, Mapping)):
         labels = _one_each(answers, len(ids))
         _refuse_pairs(labels, ids)
@@ -111,7 +111,7 @@ def as_answers(answers: Answers | Mapping[Any, Any]) -> Answers:
     """Return labels by id as answers; None skips a sample.
 
     Raises:
-        InputError: If it is no mapping, or holds what is no id or label.
+        InputError: If it is no mapping, or holds an invalid id or label.
     """
     if isinstance(answers, Answers):
         return answers
@@ -229,6 +229,6 @@ def _about(answers: Answers, asked: set[SampleId]) -> Answers:
     if strange is not None:
         raise InputError(
             f"label answered for sample {strange!r}, which it was not asked about: leave it out; "
-            "labels that come by themselves are for ActiveLoop.tell"
+            "pass labels that were not requested to ActiveLoop.tell"
         )
     return answers

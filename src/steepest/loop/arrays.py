@@ -16,7 +16,7 @@ def as_rows(samples: Any) -> tuple[Any, int]:  # noqa: ANN401
     """Return samples in a form that has rows, and how many.
 
     Raises:
-        InputError: If there are none.
+        InputError: If the pool is empty.
     """
     if hasattr(samples, "tocsr"):
         samples = samples.tocsr()  # Other sparse forms have no rows to take.
@@ -39,19 +39,19 @@ def numbers_of(samples: Any) -> npt.NDArray[np.float64] | None:  # noqa: ANN401
 
 
 Marked = npt.NDArray[np.object_]
-"""Labels [N]; None where there is none."""
+"""Labels [N]; None where unlabelled."""
 
 
 def read_labels(labels: Any, count: int, mark: Any) -> Marked:  # noqa: ANN401
-    """Return labels with None where there is none.
+    """Return labels with None for unlabelled samples.
 
     Args:
-        labels: Labels [N], in which ``mark``, None or NaN stands for none.
-        count: How many samples there are.
-        mark: What else stands for none; None if nothing does.
+        labels: Labels [N], with ``mark``, None or NaN for unlabelled samples.
+        count: Number of samples.
+        mark: A further value that means unlabelled, if any.
 
     Raises:
-        InputError: If there is not one for each sample.
+        InputError: If their number differs from that of the samples.
     """
     if labels is None:
         raise InputError(
@@ -81,7 +81,7 @@ def read_labels(labels: Any, count: int, mark: Any) -> Marked:  # noqa: ANN401
 
 
 def is_unlabelled(label: Any, mark: Any) -> bool:  # noqa: ANN401
-    """Say whether something stands for a sample without a label."""
+    """Return whether a value means that a sample has no label."""
     if label is None or label != label:  # noqa: PLR0124 - NaN is not itself
         return True
     if mark is None or isinstance(label, str) != isinstance(mark, str):

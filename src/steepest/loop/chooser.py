@@ -1,4 +1,4 @@
-"""Choose by a torch model where there is one, and by predictions where there is none."""
+"""Choose with a torch model if there is one, otherwise by predictions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Chooser:
     """Chooses samples from the pool by the loop's strategy.
 
     Attributes:
-        samples: What a torch model is shown; predictions do without.
+        samples: Inputs of a torch model; not needed with predictions.
         ids: All samples [N].
         features: Features of one's own; empty takes the model's.
         how: The options that stay the same in each round. A random subset has at least k samples,
@@ -83,7 +83,7 @@ class Chooser:
         seed: int,
         support: Support,
     ) -> Selection:
-        """Choose k samples by predictions, and by features if there are any.
+        """Choose k samples by predictions, and by features if given.
 
         Raises:
             InputError: If the strategy takes more than that.
@@ -113,7 +113,7 @@ def as_features(features: Any, ids: Sequence[SampleId]) -> Features:  # noqa: AN
         ids: All samples [N].
 
     Raises:
-        InputError: If there is not one for each sample.
+        InputError: If their number differs from that of the samples.
     """
     if features is None:
         return {}

@@ -17,7 +17,7 @@ def check_classifier(estimator: Any) -> None:  # noqa: ANN401
     """Raise if an estimator is not a classifier.
 
     Raises:
-        InputError: Saying what it is.
+        InputError: If it is none; the message names its type.
     """
     from sklearn.base import is_regressor
 
@@ -34,7 +34,7 @@ def fit_clone(estimator: Any, rows: Any, known: npt.NDArray[Any]) -> Any:  # noq
     """Fit a clone; the first labels may well be of one class, which many cannot learn.
 
     Args:
-        estimator: Left as it is.
+        estimator: Not changed.
         rows: Labelled samples [N, ...].
         known: Their labels [N].
 
@@ -65,7 +65,7 @@ class LogOutputs(nn.Module):
         self.model = model
 
     def forward(self, inputs: Any) -> Tensor:  # noqa: ANN401
-        """Return logarithms [N, C]: of what skorch's own loss takes them of."""
+        """Return logarithms [N, C], of the same values as skorch's own loss."""
         found: Tensor = call(self.model, inputs)
         return torch.log(found + torch.finfo(found.dtype).eps)
 
@@ -74,14 +74,15 @@ def torch_inside(estimator: Any, inputs: Any) -> tuple[nn.Module, Any] | None:  
     """Return an estimator's torch module that returns logits, and its inputs.
 
     Args:
-        estimator: Fitted; a pipeline is looked at by its last step, a search by what it found.
-        inputs: What the estimator is shown.
+        estimator: A fitted estimator; of a pipeline the last step is used, of a search the best
+            estimator.
+        inputs: The inputs of the estimator.
 
     Returns:
         None if there is no module inside.
 
     Raises:
-        InputError: If it is not clear what the module's outputs mean.
+        InputError: If the meaning of the module's outputs is unclear.
     """
     if hasattr(estimator, "best_estimator_"):
         return torch_inside(estimator.best_estimator_, inputs)  # Of a search over parameters.
@@ -100,6 +101,7 @@ def torch_inside(estimator: Any, inputs: Any) -> tuple[nn.Module, Any] | None:  
     if isinstance(criterion, nn.NLLLoss):
         return LogOutputs(module), inputs
     raise InputError(
-        f"what the module's outputs mean is not clear from {type(criterion).__name__}: train it "
+        f"the meaning of the module's outputs is not clear from "
+        f"{type(criterion).__name__}: train it "
         "with CrossEntropyLoss on logits, or with NLLLoss on probabilities"
     )

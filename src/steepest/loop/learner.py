@@ -63,7 +63,7 @@ class Learner:
         self._start = as_strategy(start, None)
         self._learnt_from = ""
         if predict is not None and not callable(support):
-            # Said at once, and not after the first round of labels.
+            # Raised here rather than after the first round of labels.
             own = bool(chooser.features or (support is not None and support.features))
             check_predictable(self._strategy, features=own)
 
@@ -72,10 +72,10 @@ class Learner:
         return self._learnt_from == learnt_from
 
     def learn(self, ids: Sequence[SampleId], labels: Sequence[Label], learnt_from: str) -> None:
-        """Fit on all labels there are.
+        """Fit on all labels so far.
 
         Raises:
-            InputError: If there is nothing to choose by afterwards.
+            InputError: If neither a model nor predictions are available afterwards.
         """
         self._learnt_from = ""
         made = self._fit(list(ids), list(labels))
@@ -123,8 +123,8 @@ class Learner:
     def _can_compare(self, labelled: Mapping[SampleId, Label]) -> bool:
         """Say whether the strategy has anything to tell samples apart by.
 
-        A torch model has an output for every class from the beginning. Whoever predicts may know
-        the labelled classes alone, and is equally sure of everything while there is one.
+        A torch model has an output for every class from the beginning. ``predict`` may know only
+        the labelled classes, and with a single one it is equally sure of every sample.
         """
         asks = self._predict is not None and Needs.LOGITS in self._strategy.needs
         wanted = 2 if asks else 1
@@ -136,11 +136,11 @@ class Learner:
         return False
 
     def _check_start(self, strategy: Strategy) -> None:
-        """Refuse to begin with a strategy that asks a model when there is none yet."""
+        """Refuse to begin with a strategy that needs a model when there is none yet."""
         blind = Needs.FEATURES | Needs.LABELLED if self._chooser.features else Needs.NOTHING
         if strategy.needs & ~blind:
             raise InputError(
-                f"{strategy.name} asks a model, and there is none before the first labels: start "
+                f"{strategy.name} needs a model, and there is none before the first labels: start "
                 "with 'random', give labels= or model=, or features= for one that takes no more"
             )
 

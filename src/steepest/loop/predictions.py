@@ -25,7 +25,7 @@ _SUM_ERROR = 1e-3
 
 
 class Predictions(nn.Module):
-    """A model whose inputs are its logits already: the logarithms of probabilities."""
+    """A model that returns its inputs, the logarithms of probabilities, as logits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Predictions(nn.Module):
 
 
 def predicted_samples(ids: Sequence[SampleId], predict: Predict, strategy: Strategy) -> Samples:
-    """Return a pool whose inputs are log-probabilities, predicted when they are looked at.
+    """Return a pool whose inputs are log-probabilities, predicted on first use.
 
     Args:
         ids: All samples [N].
@@ -79,11 +79,11 @@ def _asked(predict: Predict, ids: list[SampleId]) -> Any:  # noqa: ANN401
 def log_probabilities(probabilities: Any, ids: Sequence[SampleId]) -> Tensor:  # noqa: ANN401
     """Return the finite logarithms of probabilities [N, C].
 
-    A probability of zero becomes the smallest number there is: its logarithm is finite, and it
-    counts for nothing in any score.
+    A probability of zero becomes the smallest positive number: its logarithm is finite, and its
+    contribution to any score is negligible.
 
     Args:
-        probabilities: What ``predict`` returned.
+        probabilities: The result of ``predict``.
         ids: The samples in question [N].
 
     Raises:
@@ -121,10 +121,10 @@ def check_predictable(strategy: Strategy, *, features: bool) -> None:
 
     Args:
         strategy: Who would choose.
-        features: Whether there are features.
+        features: Whether features were given.
 
     Raises:
-        InputError: Saying what can be done.
+        InputError: If it cannot be used; the message gives the remedy.
     """
     remedy = "use 'margin' or 'entropy', or give a torch model in place of predict"
     if Needs.GRADIENTS in strategy.needs:

@@ -20,22 +20,22 @@ from steepest.pool import Pool, State, Verb
 from steepest.pool.values import Label
 
 ONLY = "metric"
-"""The name of what ``evaluate`` returns, if it is one number without a name."""
+"""The name of the metric if ``evaluate`` returns a single number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Labels came in, a model learnt from all there are, and was measured.
+    """One round: new labels, a model trained on all labels, and its metrics.
 
     Attributes:
         number: Counted from 1.
         labelled: How many labels the model learnt from.
-        learnt_from: Digest of those labels and of whose they are.
-        metrics: What ``evaluate`` returned; empty without it.
+        learnt_from: Digest of those labels and their ids.
+        metrics: The result of ``evaluate``; empty without it.
         asked: The samples asked for in this round, the most wanted first.
         strategy: Who chose them; empty if nothing was requested.
-        seconds: What ``choose``, ``label``, ``fit`` and ``evaluate`` took. After a kill, what they
-            took since.
+        seconds: The time that ``choose``, ``label``, ``fit`` and ``evaluate`` took. After a kill,
+            what they took since.
     """
 
     number: int
@@ -145,7 +145,7 @@ def asked_in(pool: Pool, cycle: int) -> dict[SampleId, str]:
 def warn_of_skips(pool: Pool, count: int) -> None:
     """Warn that a run stops because nothing but skips came in.
 
-    Nothing is said while people are asked, nor at the end of a pool.
+    No warning while annotators are working, nor at the end of a pool.
     """
     left = pool.counts()
     over = left[State.LABELLED] and not left[State.UNLABELLED]

@@ -35,13 +35,13 @@ _SLACK = 1e-3
 def check_same(path: Path, samples: Samples | None) -> None:
     """Refuse a pool in which numbers mean other samples than when the loop began.
 
-    The first time, what some samples hold is noted; nothing is noted while they differ from look to
-    look or cannot be read. Names are not checked. The file is there from the first time on, so that
-    a project whose labels are lost is not taken for a new one.
+    The contents of some samples are recorded on the first call, unless they vary from read to read
+    or cannot be read. Names are not checked. The file exists from the first call on, so that a
+    project whose labels are lost is not taken for a new one.
 
     Args:
         path: The folder of the loop.
-        samples: The pool; None if there are ids alone.
+        samples: The pool; None if only ids are given.
 
     Raises:
         RunFolderError: If they are others.
@@ -110,7 +110,7 @@ def _look(samples: Samples, positions: Sequence[int]) -> list[Trace]:
             if len(found) >= _LEAST_SAMPLES and time.monotonic() > end:
                 break
     except SteepestError:
-        return []  # Predictions may do without inputs, and whoever needs them says what is wrong.
+        return []  # Predictions may not need inputs; code that does reports the error.
     return found
 
 

@@ -47,7 +47,7 @@ class SharedLabels:
             give(pool, given, LabelKinds(pool))
 
     def read(self) -> tuple[Marked, npt.NDArray[np.bool_]]:
-        """Return the label of each row [N], None where there is none, and which are skipped [N]."""
+        """Return the label of each row [N], None where unlabelled, and which are skipped [N]."""
         labels, skipped = np.empty(self._count, dtype=object), np.zeros(self._count, dtype=bool)
         with self._open() as pool:
             ids, known = pool.labelled()
@@ -57,7 +57,7 @@ class SharedLabels:
         return labels, skipped
 
     def teach(self, rows: Sequence[int], labels: Marked, cycle: int) -> None:
-        """Write down what rows are, all or none; None is a row that nobody can label."""
+        """Record the labels of rows, all or none; None is a row that cannot be labelled."""
         with self._open() as pool, pool.transaction():
             for row, given in zip(rows, labels, strict=True):
                 state = pool.state(row)

@@ -42,7 +42,7 @@ class Flat:
     """The best value of a metric rose by less than a gain in the last rounds.
 
     Attributes:
-        gain: What the last rounds together are expected to bring at least.
+        gain: The smallest total gain expected of the last rounds.
         metric: Its name among what ``evaluate`` returns.
         rounds: How many rounds count as the last ones.
     """

@@ -1,8 +1,8 @@
 """Default batch sizes.
 
-A net for images keeps a CPU busy with 64 of them. One for rows of features does next to nothing
-for 64 rows, and what each call costs beside that is most of the time: a million rows take five
-times as long as in batches of thousands.
+A net for images keeps a CPU busy with 64 of them. One for rows of features does next to nothing for
+64 rows, and the overhead of each call is most of the time: a million rows take five times as long
+as in batches of thousands.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def suited_batch_size(lens: Lens, few: Loadable, count: int, needs: Needs) -> in
 
     Args:
         lens: The model, and where it computes.
-        few: Two samples, or one, which are shown to the model if there are many.
-        count: How many there are.
+        few: One or two samples, passed to the model if the pool is large.
+        count: Number of samples.
         needs: Of the strategy.
     """
     usual = usual_batch_size(lens.device, needs)

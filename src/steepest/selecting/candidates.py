@@ -34,7 +34,7 @@ def find_candidates(samples: Samples, how: SelectionOptions) -> Candidates:
     """Find the samples that can be chosen.
 
     Raises:
-        InputError: If there are none.
+        InputError: If no candidates are left.
     """
     taken = _taken(samples, how.labelled)
     everyone = range(len(samples))  # Stays a range: a list of a million takes memory.
@@ -46,7 +46,7 @@ def find_candidates(samples: Samples, how: SelectionOptions) -> Candidates:
 
 def _taken(samples: Samples, labelled: Iterable[SampleId] | None) -> set[SampleId]:
     taken = set(labelled or ())
-    # A range tests membership by itself: no set of a million ids.
+    # A range tests membership directly, without a set of a million ids.
     known = samples.ids if isinstance(samples.ids, range) else set(samples.ids)
     if unknown := {i for i in taken if i not in known}:
         raise InputError(

@@ -25,7 +25,7 @@ class Outcome:
     """A selection, with notes.
 
     Attributes:
-        selection: What was chosen.
+        selection: The chosen samples.
         lowest: The least wanted candidates with their scores, lowest first; none if samples have
             no score each.
         preparing: The cost of training for the strategy, before choosing; None if it takes none.

@@ -62,7 +62,7 @@ body { max-width: 82rem; }
 """
 
 Shown = Callable[[SampleId], "Image.Image | str | None"]
-"""Returns the picture of a sample, its text, or None if there is neither."""
+"""Returns the picture of a sample, its text, or None if it has neither."""
 
 
 def folder_pictures(root: Path) -> Shown:
@@ -92,10 +92,10 @@ def contact_sheet(choice: PretrainedChoice, shown: Shown, *, pool: str, command:
     """Return the page as HTML.
 
     Args:
-        choice: What was chosen.
+        choice: The chosen samples.
         shown: Returns the picture or the text of a sample.
         pool: The name of the pool.
-        command: What made the choice, to be copied.
+        command: The command that made the choice, to be copied.
     """
     picks = choice.selection
     title = f"{counted(len(picks), 'pick')} from {pool}"
@@ -169,7 +169,10 @@ def _spread(choice: PretrainedChoice) -> Safe | None:
     heads = ("predicted class", "picks", "at random", "")
     head = element("tr", *(element("th", text, scope="col") for text in heads))
     table = element("table", element("thead", head), element("tbody", *rows), class_="spread")
-    said = "How often each class is predicted among the picks; the mark is what random picks give."
+    said = (
+        "How often each class is predicted among the picks; "
+        "the mark is the share among random picks."
+    )
     more = len(verdict.spread) - len(counts)
     return section(
         "spread",
@@ -213,7 +216,7 @@ def _guess(choice: PretrainedChoice, row: int) -> str | None:
 
 
 def why(choice: PretrainedChoice, row: int) -> str:
-    """Say what a label of a pick would be good for beside its own sample."""
+    """Describe how many other candidates the label of a pick informs."""
     count = choice.stands_for[row]
     if count <= 1:
         return "stands for itself"

@@ -46,7 +46,7 @@ from steepest.version import __version__
 
 _MOST_ROWS = 16_384
 _TASKS = 64
-"""A pass has about so many tasks; a large one has more, of so many rows at most."""
+"""Target number of tasks in a pass; a large pass has more, to bound the rows per task."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +245,7 @@ class DistributedPasses:
 
 
 class DistributedView(WatchedView):
-    """A pool under the present model, whose passes run in workers.
+    """A pool under the present model; its passes run in workers.
 
     Args:
         passes: The workers.
@@ -346,7 +346,7 @@ def _name_of(task: object) -> str:
 def _rows_per_task(rows: int, size: int) -> int:
     """Return a number of samples in whole batches that depends on nothing but the pass.
 
-    Parts that were made with ten workers fit when there are two.
+    Parts that were made with ten workers can be reused with two.
     """
     wanted = min(_MOST_ROWS, -(-rows // _TASKS))
     return size * max(1, -(-wanted // size))

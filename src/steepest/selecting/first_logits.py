@@ -31,7 +31,7 @@ class FirstLook:
         """Look at the logits of a batch [N, C, ...] if they are the first.
 
         Raises:
-            InputError: If there are names for another number of classes.
+            InputError: If the number of class names differs from that of classes.
         """
         if not self.done and logits is not None:
             if logits.ndim == 2:
@@ -49,7 +49,7 @@ class FirstLook:
 
 
 class WatchedView(PoolView):
-    """Samples under the present model, whose first logits are checked.
+    """Samples under the present model, with a check of the first logits.
 
     Args:
         first: Shared by all views of one selection.

@@ -1,6 +1,6 @@
 """Handles models with a single logit for yes or no.
 
-The softmax of one logit is 1, whatever it is. Two classes take two logits, of which one may be 0.
+The softmax of a single logit is always 1. Two classes take two logits; one of them may be 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def single_logits_named(model: nn.Module, samples: Loadable, task: Losses) -> It
     Args:
         model: The model; its device is used.
         samples: At least one sample that it takes.
-        task: Whose classes the logits were meant for.
+        task: The task that defines the classes of the logits.
 
     Raises:
         ModelError: In the place of another, with the remedy.
@@ -103,7 +103,7 @@ def losses_of(
         model: Shown a few samples, for a task that goes by its name.
         few: At least one sample.
         device: Where the model is.
-        dtype: What it computes in.
+        dtype: The dtype that it computes in.
 
     Raises:
         ModelError: If the model has no classes that could be counted.

@@ -57,12 +57,12 @@ class SelectionOptions:
     task: Task | str | None = field(
         default=None,
         metadata=_help(
-            "what the model was trained for: classification (default), segmentation or multi-label",
+            "the model's task: classification (default), segmentation or multi-label",
             "NAME",
         ),
     )
     batch_size: BatchSize = field(
-        default="auto", metadata=_help("samples at once; the result does not depend on it", "N")
+        default="auto", metadata=_help("samples per batch; the result does not depend on it", "N")
     )
     precision: Precision = field(
         default="tf32", metadata=_help("precision of gradients, for strategies that take them")
@@ -120,7 +120,7 @@ class SelectionOptions:
 def labelled_ids(
     labelled: Iterable[SampleId] | None, support: Support | None
 ) -> set[SampleId] | None:
-    """Return which samples of a pool are labelled, as far as that was said.
+    """Return which samples of a pool are labelled, as far as that is known.
 
     Args:
         labelled: Their ids.
@@ -176,11 +176,11 @@ def check_task(task: object, *, by_name: bool = False) -> None:
     """Raise if it is not a task.
 
     Args:
-        task: What was given for one.
+        task: The value that was given as the task.
         by_name: Whether it may be the name of one.
 
     Raises:
-        UnknownNameError: If there is none of that name.
+        UnknownNameError: If no task has that name.
         InputError: Saying how one is given.
     """
     if by_name and isinstance(task, str):

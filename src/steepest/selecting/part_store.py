@@ -29,11 +29,11 @@ class PartStore:
 
     Args:
         folder: Of this pass alone.
-        about: What decides every number of it, as plain values. If only ``prepared`` is another,
-            which nobody chose, the pass starts over.
+        about: All settings that determine the numbers, as plain values. If only ``prepared``
+            differs, which is not a user's choice, the pass starts over.
 
     Raises:
-        InputError: If the folder holds parts of a pass that differs; says in what.
+        InputError: If the folder holds parts of another pass; the message names the difference.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:

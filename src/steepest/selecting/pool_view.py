@@ -113,7 +113,7 @@ def check_model(model: object) -> None:
     """Raise if it is not a module.
 
     Raises:
-        InputError: Saying what it is.
+        InputError: If it cannot be used; the message names its type.
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"the model must be a torch.nn.Module, not {type(model).__name__}")

@@ -42,9 +42,9 @@ class PretrainedChoice:
     """A selection on features, with notes.
 
     Attributes:
-        selection: What was chosen.
+        selection: The chosen samples.
         table: Features of the whole pool.
-        probe: Fitted to the labels; None before there are two classes.
+        probe: The head fitted to the labels; None until two classes are labelled.
         classes: Names of the classes, in the probe's order.
         labels: The number of the class of each labelled sample, by id.
         probabilities: Of each class for each pick [k, C]; None without a probe.
@@ -78,7 +78,7 @@ def choose_on_features(
         labels: The class of each labelled sample, by id: names, or numbers.
 
     Raises:
-        InputError: If k is too large, or the strategy asks a model before there is one.
+        InputError: If k is too large, or the strategy needs a model before there is one.
     """
     numbers, names = number_labels(labels or {}, how.class_names)
     known = {sample: number for sample, number in numbers.items() if sample in table}
@@ -181,7 +181,7 @@ def _check_cold(strategy: Strategy, known: Mapping[SampleId, int]) -> None:
     if isinstance(strategy, Scorer) and strategy.needs != Needs.NOTHING:
         there = "all labels are of one class" if known else "there are no labels yet"
         raise InputError(
-            f"{strategy.name} asks a model, and {there}: leave the strategy out, or label a few "
+            f"{strategy.name} needs a model, and {there}: leave the strategy out, or label a few "
             f"samples of at least two classes; {COLD} chooses these"
         )
 
@@ -199,7 +199,7 @@ def _nearest(places: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _witnesses(table: FeatureTable, taken: set[SampleId], seed: int) -> tuple[list[int], float]:
-    """Return positions of candidates, or of a part of them, and how many each stands for."""
+    """Return positions of candidates, or of a sample of them, and how many each represents."""
     free = [at for at, sample in enumerate(table.ids) if sample not in taken]
     if len(free) <= _WITNESSES:
         return free, 1.0

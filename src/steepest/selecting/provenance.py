@@ -21,7 +21,7 @@ from steepest.selecting.samples import Samples
 from steepest.strategies.view import Lens
 
 _LOOKED_AT = 8
-"""So many samples of a pool are read for its fingerprint, spread evenly."""
+"""The number of samples, spread evenly, that are read for a pool's fingerprint."""
 
 _CHUNK = 1 << 20
 
@@ -31,7 +31,7 @@ class Conditions:
     """The conditions under which a part of a pool was scored.
 
     Attributes:
-        batch_size: Samples at once.
+        batch_size: Samples per batch.
         precision: Of gradients.
         device: The kind of device, such as ``"cpu AVX2"`` or ``"NVIDIA H200"``.
         torch: The version of PyTorch.
@@ -45,7 +45,7 @@ class Conditions:
     pool: str
 
     def difference(self, other: Conditions) -> tuple[str, object, object] | None:
-        """Return the first thing that differs, as it is here and there; None if nothing does."""
+        """Return the first difference as a pair of values; None if there is none."""
         for name, here in vars(self).items():
             there = getattr(other, name)
             if here != there:
@@ -72,7 +72,7 @@ def conditions_of(lens: Lens, precision: str, samples: Samples) -> Conditions:
 
 
 def device_kind(device: torch.device) -> str:
-    """Return what devices have in common that round alike."""
+    """Return a key that is equal for devices with the same rounding."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type} {torch.backends.cpu.get_cpu_capability()}"
@@ -127,7 +127,7 @@ def value_digest(value: object) -> str:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes tensors as their numbers: by themselves they name places in memory."""
+    """Pickles tensors by their values, as their default pickle refers to memory."""
 
     def reducer_override(self, item: Any) -> Any:  # noqa: ANN401 - as in the base class
         if isinstance(item, nn.Module):

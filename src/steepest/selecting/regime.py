@@ -68,7 +68,7 @@ def diagnose(
 
 
 def describe_inversion(regime: Regime | None, strategy: Strategy) -> str | None:
-    """Say that the most uncertain samples come last, and what to use instead.
+    """Warn that the most uncertain samples come last, and suggest an alternative.
 
     Args:
         regime: Of one selection.

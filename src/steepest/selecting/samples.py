@@ -51,10 +51,10 @@ class Samples:
     Args:
         ids: Ids [N]; distinct.
         load: Maps positions and a batch size to batches of inputs, in order.
-        read_ahead: Whether samples may be loaded once more than they are needed, to learn what
-            they are like. Not where each load calls code of the user's own.
-        origin: What ``as_samples`` makes such samples of, in this process or another; None if there
-            is no such thing.
+        read_ahead: Whether samples may be loaded once more than needed, to inspect them. False if
+            each load calls the user's own code.
+        origin: The argument from which ``as_samples`` makes the same samples, in this process or
+            another; None if unknown.
 
     Attributes:
         whole: The pool that these samples are a part of, or all of.
@@ -132,7 +132,7 @@ class Samples:
 
 
 def _taken(row: Sequence[int], positions: Sequence[int]) -> Sequence[int]:
-    """Return what stands at some positions of a row; of a range a range, if that is possible."""
+    """Return the items at some positions of a sequence; of a range a range if possible."""
     if isinstance(positions, range) and positions.step == 1:
         return row[positions.start : positions.stop]
     return [row[p] for p in positions]
@@ -233,10 +233,10 @@ def _warn_if_not_normalised(pool: PoolLike) -> None:
 
 
 def _check_kind(pool: PoolLike) -> None:
-    """Raise on pools whose rows cannot be given to a model.
+    """Raise if the rows of a pool cannot be passed to a model.
 
     Raises:
-        InputError: Says what to pass instead.
+        InputError: With the type to pass instead.
     """
     if isinstance(pool, Tensor) and pool.is_meta:
         raise InputError("the pool is on the device 'meta' and holds no values: load it first")
@@ -342,14 +342,14 @@ def _collated(items: list[Any]) -> Any:  # noqa: ANN401
         return collate_rows(items)
     if isinstance(first, list) and first and all(isinstance(v, (int, float)) for v in first):
         raise InputError(
-            "an item of the pool is a list of plain numbers, of which the first alone would be "
-            "used: make it a tensor"
+            "an item of the pool is a list of plain numbers, and only the first would be used: "
+            "make it a tensor"
         )
     return default_collate(items)
 
 
 def _readable(loaded: Iterator[Inputs]) -> Iterator[Inputs]:
-    """Yield what can be loaded; say in our words what cannot."""
+    """Yield the samples that can be loaded; report the others as ours."""
     while True:
         try:
             inputs = next(loaded)

@@ -59,12 +59,11 @@ def score(
         labelled: Ids to leave out because they carry a label already.
         subset: Score a random subset of this size only (the paper takes 10 · k).
         seed: Random seed; draws are keyed by sample id.
-        task: What the model was trained for: classification (default), segmentation or
-            multi-label, by name or as a task. It says what logits mean, and whose losses are used:
-            of the prediction alone by ``entropy-gradnorm`` and ``expected-gradnorm``, with a label
-            by ``egl``, ``isal`` and ``ll4al``. A name stands for the task with as many classes as
-            the model has.
-        batch_size: Samples at once; the result does not depend on it.
+        task: The model's task: classification (default), segmentation or multi-label, by name or as
+            a task. It defines the meaning of the logits and the losses: of the prediction alone by
+            ``entropy-gradnorm`` and ``expected-gradnorm``, with a label by ``egl``, ``isal`` and
+            ``ll4al``. A name stands for the task with as many classes as the model has.
+        batch_size: Samples per batch; the result does not depend on it.
         precision: Precision of gradients, for strategies that take them: ``"fp32"``, ``"tf32"``
             (GPUs may multiply with ten bits of fraction; on a CPU it is fp32) or ``"bf16"``.
         device: The device; by default the model's.

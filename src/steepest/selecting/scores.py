@@ -31,7 +31,7 @@ _ALIKE = ("strategy", "options", "seed", "model", "classes")
 """Fields that are equal in all shards of a pool."""
 
 _REMEDIES = {
-    "pool": "; the ids, or what is read of the same samples (--size, --mean, --std), are not equal",
+    "pool": "; the ids, or the values read from the same samples (--size, --mean, --std), differ",
     "device": ", on devices of one kind",
 }
 
@@ -88,8 +88,7 @@ class Scores:
             class_names: The names of the classes [C] in the model's order, for the verdict.
 
         Raises:
-            InputError: If k is less than 1 or more than there are scores, or other shards are
-                missing.
+            InputError: If k is less than 1 or exceeds the number of scores, or shards are missing.
         """
         if self.shard.count > 1:
             raise InputError(
@@ -116,7 +115,7 @@ class Scores:
         """Put the shards of a pool together, in any order.
 
         Returns:
-            What scoring the whole pool at once gives.
+            The result of scoring the whole pool in one run.
 
         Raises:
             InputError: If a shard is missing or there twice, or they differ in strategy, options,
@@ -236,7 +235,7 @@ Columns = dict[str, npt.NDArray[np.float64]]
 def write_scores(
     path: Path, ids: Sequence[SampleId], columns: Columns, facts: Mapping[str, Any]
 ) -> None:
-    """Write ids, columns [N] and what holds for all of them.
+    """Write ids, columns [N] and the metadata common to all of them.
 
     Raises:
         InputError: If the name does not end in .npz, or the file cannot be written.

@@ -74,12 +74,11 @@ def select(
             the path of a file with them.
         subset: Score a random subset of this size only (the paper takes 10 · k).
         seed: Random seed; draws are keyed by sample id.
-        task: What the model was trained for: classification (default), segmentation or
-            multi-label, by name or as a task. It says what logits mean, and whose losses are used:
-            of the prediction alone by ``entropy-gradnorm`` and ``expected-gradnorm``, with a label
-            by ``egl``, ``isal`` and ``ll4al``. A name stands for the task with as many classes as
-            the model has.
-        batch_size: Samples at once; the result does not depend on it.
+        task: The model's task: classification (default), segmentation or multi-label, by name or as
+            a task. It defines the meaning of the logits and the losses: of the prediction alone by
+            ``entropy-gradnorm`` and ``expected-gradnorm``, with a label by ``egl``, ``isal`` and
+            ``ll4al``. A name stands for the task with as many classes as the model has.
+        batch_size: Samples per batch; the result does not depend on it.
         precision: Precision of gradients, for strategies that take them: ``"fp32"``, ``"tf32"``
             (GPUs may multiply with ten bits of fraction; on a CPU it is fp32) or ``"bf16"``.
         device: The device; by default the model's.
@@ -92,7 +91,7 @@ def select(
             parts.
 
     Raises:
-        InputError: If k is less than 1 or more than there are candidates.
+        InputError: If k is less than 1 or exceeds the number of candidates.
         SteepestError: In one line, if something else cannot be used.
     """
     how = SelectionOptions(

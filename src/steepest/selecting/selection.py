@@ -33,8 +33,8 @@ class Selection:
         model: Fingerprint of the model that was asked.
         regime: The diagnosis, or None for strategies that do not look at the model.
         candidates: The number of samples that were scored.
-        verdict: What to think of the picks: how they are spread over the classes that the model
-            predicts. None if it was not asked, or does not tell one class of several.
+        verdict: How the picks are spread over the predicted classes. None if the model was not
+            used, or does not predict one class of several.
     """
 
     ids: tuple[SampleId, ...]
@@ -67,8 +67,8 @@ class Selection:
     def save(self, path: Path | str) -> None:
         """Write CSV or JSON, whichever the file's name says.
 
-        A table ``picks.csv`` has a row per sample, and ``picks.csv.json`` beside it what holds for
-        all of them.
+        A table ``picks.csv`` has a row per sample, and ``picks.csv.json`` beside it the metadata of
+        the selection.
 
         Raises:
             InputError: If it has another name, or cannot be written there.
@@ -90,7 +90,7 @@ class Selection:
 
 
 def _shorten(name: SampleId) -> str:
-    """Return an id as it is written in code, or the end of one that is long."""
+    """Return an id as written in code; a long one is shortened to its end."""
     if isinstance(name, str) and len(name) > _LETTERS:
         return f"'…{repr(name[-_LETTERS:])[1:]}"
     return repr(name)

@@ -24,7 +24,7 @@ class Shard:
 
     Attributes:
         number: The number of the part, from 1 on.
-        count: How many parts there are.
+        count: Number of parts.
     """
 
     number: int = 1
@@ -67,7 +67,7 @@ WHOLE = Shard()
 
 
 def check_shardable(strategy: Strategy) -> None:
-    """Refuse a strategy whose scores depend on more of the pool than the sample itself.
+    """Refuse a strategy that scores a sample by more than the sample itself.
 
     Raises:
         InputError: Naming strategies that are scored sample by sample.
