@@ -3,11 +3,11 @@
 ::
 
     SteepestError
-    ├── InputError (ValueError)        an argument cannot be used as it is
+    ├── InputError (ValueError)        an argument is invalid
     │   ├── UnknownNameError           no strategy, option, key … of that name; says the nearest
     │   ├── ConfigError                a configuration file or value is not valid
     │   └── NonFiniteError             NaN or infinity in inputs, weights or scores
-    ├── ModelError (RuntimeError)      the model cannot be used as it stands
+    ├── ModelError (RuntimeError)      the model cannot be used unchanged
     ├── VerificationError              a fast result disagrees with the slow reference
     ├── DataError                      a data set is missing, incomplete or damaged
     │   ├── GoneError                  a file is not there; it may come back as it was
@@ -28,14 +28,14 @@
     ├── SkippedFilesWarning            files of a folder could not be read
     ├── EmptyClassWarning              classes are counted that no sample has
     ├── DroppedEntryWarning            a half-written last entry of a journal was set aside
-    ├── ChangedCodeWarning             records are of other code than there is now, and kept
+    ├── ChangedCodeWarning             records were made by other code and are kept
     ├── AllSkippedWarning              a loop stops early, because every answer was a skip
     ├── SettingWarning                 a setting does harm; says which to change
-    └── SlowPathWarning                what saves time failed, and the plain way is taken
+    └── SlowPathWarning                a fast path failed, and the slow one is used
 
-Those that only one room raises live there. What the library always catches itself is no part of
-the tree. The command line prints the message of a ``SteepestError`` on one line and exits with
-code 2.
+Those that only one room raises live there. Exceptions that the library always catches itself are
+not part of the tree. The command line prints the message of a ``SteepestError`` on one line and
+exits with code 2.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class InputError(SteepestError, ValueError):
 
 
 class UnknownNameError(InputError):
-    """There is nothing of that name.
+    """The name is unknown.
 
     Attributes:
         kind: The kind of name, such as ``"strategy"``.
@@ -80,7 +80,7 @@ class NonFiniteError(InputError):
 
 
 class ModelError(SteepestError, RuntimeError):
-    """The model cannot be used as it stands.
+    """The model cannot be used unchanged.
 
     Attributes:
         samples: The number of samples in the batch that the model failed on, if it did.
@@ -151,7 +151,7 @@ class DroppedEntryWarning(SteepestWarning):
 
 
 class ChangedCodeWarning(SteepestWarning):
-    """Records are of other code of the user's own than there is now, and are kept."""
+    """Records were made by another version of the user's own code, and are kept."""
 
 
 class AllSkippedWarning(SteepestWarning):
@@ -159,7 +159,7 @@ class AllSkippedWarning(SteepestWarning):
 
 
 class SettingWarning(SteepestWarning):
-    """A setting does harm, and the work goes on; the message says which to change."""
+    """A setting does harm, and the work continues; the message says which to change."""
 
 
 class SlowPathWarning(SteepestWarning):
@@ -171,7 +171,7 @@ def first_line(error: BaseException | str, otherwise: str = "") -> str:
 
     Args:
         error: Of any library, or its message.
-        otherwise: What to say without a message; by default the error's class.
+        otherwise: The text without a message; by default the error's class.
     """
     return (str(error).strip() or otherwise or type(error).__name__).splitlines()[0]
 

@@ -10,10 +10,10 @@ from steepest.errors import ConfigError
 
 
 def choose_device(name: str | torch.device) -> torch.device:
-    """Return the device of that name; ``"auto"`` is a GPU if there is one.
+    """Return the device of that name; ``"auto"`` is a GPU if available.
 
     Raises:
-        ConfigError: If there is no such device here.
+        ConfigError: If this machine has no such device.
     """
     if str(name) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -29,6 +29,6 @@ def choose_device(name: str | torch.device) -> torch.device:
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may run on, which can be fewer than there are."""
+    """Return how many cores this process may run on, which can be fewer than the machine has."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -57,7 +57,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def scratch_beside(path: Path) -> Path:
-    """Return a name beside a path that nothing has yet, for what will take the path's place."""
+    """Return an unused name beside a path, for a file that will replace it."""
     return path.parent / f"{SCRATCH_PREFIX}{secrets.token_hex(8)}"
 
 

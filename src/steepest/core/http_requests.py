@@ -37,7 +37,7 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
 
     def wait_seconds(self, failures: int, asked_seconds: float = 0.0) -> float:
-        """Return how long to wait after so many failures in a row.
+        """Return how long to wait after a number of failures in a row.
 
         Args:
             failures: Failures so far, from 1.
@@ -51,7 +51,7 @@ def check_url(url: str) -> None:
     """Raise if an address is not one of the web.
 
     Raises:
-        InputError: Says what is wrong.
+        InputError: With the reason.
     """
     try:
         parts = urllib.parse.urlsplit(url)
@@ -101,7 +101,7 @@ def proxy_of(url: str) -> str:
 
 
 def version_of(headers: HTTPMessage) -> str:
-    """Return the validator of this version of a file for ``If-Range``; empty if there is none."""
+    """Return the validator of this version of a file for ``If-Range``; empty without one."""
     tag = headers.get("ETag", "").strip()
     # A weak tag may stay while bytes change.
     if tag.startswith('"'):

@@ -2,7 +2,7 @@
 
 Each line is one JSON object whose last key, ``chain``, is a digest of the rest and of all lines
 before it, so that a line that is changed, missing, doubled or out of place is noticed. An entry
-counts once its line is whole. A last line *without its end* is what a crash leaves behind: it is
+counts once its line is whole. A last line *without its end* is left by a crash: it is
 set aside in ``NAME.dropped`` and reported. Anything else is damage and an error: nothing is
 repaired by guessing.
 
@@ -56,7 +56,7 @@ def encode_journal(entries: Iterable[Mapping[str, Any]]) -> bytes:
 
 @dataclass
 class _Chain:
-    """The entries so far, and what the next line has to carry on from."""
+    """The entries so far, and the state from which the next line continues."""
 
     entries: list[Entry] = field(default_factory=list)
     link: str = ""
@@ -210,7 +210,7 @@ def _encode(entry: Mapping[str, Any], before: str) -> tuple[bytes, str]:
 
 
 def _decode(line: bytes) -> tuple[Entry, bytes, str, object] | None:
-    """Return an entry, its body, the last key of its line and what that says; None if damaged."""
+    """Return an entry, its body, the last key of its line and its value; None if damaged."""
     try:
         entry = parse_json(line)
         if not isinstance(entry, dict) or not entry or (key := next(reversed(entry))) not in _KEYS:

@@ -23,8 +23,8 @@ class FileLock:
     of the process. The lock file stays behind: deleting it would let two holders in.
 
     Args:
-        path: What to hold; the lock file is ``NAME.lock`` beside it.
-        shown: What to call it in errors, such as the folder it is in; by default ``path``.
+        path: The path to lock; the lock file is ``NAME.lock`` beside it.
+        shown: Its name in errors, such as the folder it is in; by default ``path``.
 
     Raises:
         InUseError: If someone else holds it.

@@ -57,7 +57,7 @@ def section(identity: str, title: str, *children: object) -> Safe:
 
 
 def table(caption: object, header: Sequence[object], rows: Iterable[Sequence[object]]) -> Safe:
-    """Return a table, of which a phone shows each row as a list; a matrix scrolls sideways.
+    """Return a table; on a phone each row is shown as a list, and a matrix scrolls sideways.
 
     Args:
         caption: A description of the table.
@@ -89,7 +89,7 @@ def whole_page(title: str, header: Safe, main: Safe, foot: Safe, style: str = ""
 
     Args:
         title: The browser's name for it.
-        header: What stands above.
+        header: The header row.
         main: The page itself.
         foot: What stands below.
         style: CSS beyond that of all pages.

@@ -23,10 +23,10 @@ def import_own(kind: str, name: str, form: str) -> object:
     Args:
         kind: The expected kind, for error messages (``"strategy"``).
         name: ``package.module:name``.
-        form: What to write in its place (``"package.module:Class"``).
+        form: The expected form (``"package.module:Class"``).
 
     Returns:
-        What the module holds under that name; None if it holds nothing.
+        The module's attribute of that name; None if it has none.
 
     Raises:
         InputError: If the name is not of that form, or the module cannot be imported.
@@ -62,11 +62,11 @@ def import_own_class(kind: str, name: str, base: type[T], said: str) -> type[T]:
     Args:
         kind: The expected kind, for error messages.
         name: ``package.module:Class``.
-        base: What it derives from.
+        base: Its required base class.
         said: Its name (``"steepest.tasks.Task"``).
 
     Raises:
-        InputError: If there is no such class, or it lacks what it should have.
+        InputError: If there is no such class, or it is incomplete.
     """
     found = import_own(kind, name, "package.module:Class")
     if found is None:

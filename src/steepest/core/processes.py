@@ -1,4 +1,4 @@
-"""Worker processes: one child with its line, a team of them, and what executors have in common.
+"""Worker processes: one child with its pipe, a team of them, and the base of executors.
 
 An executor, ``Workers``, answers items in processes: ``SpawnedWorkers`` on this machine,
 ``RayWorkers`` on a cluster.
@@ -69,7 +69,7 @@ def end_with_parent() -> None:
 
 
 Work = Callable[[Any, Any], Any]
-"""Maps what all items of a round have in common, and one item, to an answer."""
+"""Maps the data common to a round, and one item, to an answer."""
 
 
 class Workers(Protocol):
@@ -89,7 +89,7 @@ class Workers(Protocol):
 
         Args:
             make: Returns the function that does the work; called in each process.
-            common: What all items have in common; sent to a worker once.
+            common: The data common to all items; sent to each worker once.
             items: One for each piece of work.
             meanwhile: Called now and then.
 
@@ -119,7 +119,7 @@ def sendable(error: Exception, instead: Exception | None = None) -> Exception:
 
     Args:
         error: Being handled.
-        instead: What to send in its place.
+        instead: The object to send in its place.
     """
     sent = error if instead is None else instead
     try:
@@ -208,7 +208,7 @@ def name_end(code: int) -> str:
 
 
 class WorkerEndedError(RuntimeError):
-    """A worker process ended before it had answered; callers say what to do about it.
+    """A worker process ended before it had answered; callers add the remedy.
 
     Attributes:
         code: Its exit code.
@@ -265,7 +265,7 @@ class SpawnedWorkers:
             WorkerEndedError: If a process ended.
             Exception: Whatever the work raised.
         """
-        # Plain bytes: tensors would go through shared memory, of which containers have little.
+        # Plain bytes: tensors would go through shared memory, which is small in containers.
         job = pickle.dumps((make, common))
         packed = [pickle.dumps(item) for item in items]
         for _ in range(len(self._children), min(self._count, len(items))):

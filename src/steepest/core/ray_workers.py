@@ -1,6 +1,6 @@
 """Workers on a Ray cluster, or on this machine by Ray.
 
-Ray restarts actors and repeats what they were at. What it does not do: an actor whose node is gone
+Ray restarts actors and repeats their tasks. One case is left: an actor whose node is gone
 for good waits for another one, and all that was given to it waits with it. So each worker has few
 items at a time, none before it is up, and what takes too long is given to an idle worker as well.
 """
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
 RESTARTS = {"max_restarts": -1, "max_task_retries": 3}
-"""What Ray does about workers that were killed, and what they were at."""
+"""Ray options for restarting killed workers and repeating their tasks."""
 
 _POLL_SECONDS = 0.5
 _PATIENCE_SECONDS = 5.0
 _LONG = 3
-"""An item is given to another worker after so many times the usual time, and some seconds."""
+"""An item is given to another worker after this multiple of the usual time, plus seconds."""
 
 _WAITING_SECONDS = 60.0
 """Without a worker for so long, one is told why."""
 
 _UNKNOWN_SECONDS = 20.0
-"""What is taken for the usual time before anything is finished."""
+"""The usual time assumed before the first item is finished."""
 
 _START_TRIES = 3
 
 _MEMORY_TRIES = 5
-"""A GPU may still be full with what a killed process held, for a while."""
+"""For a while, a GPU may still hold the memory of a killed process."""
 
 
 class RayWorkers:
@@ -116,9 +116,9 @@ class RayWorkers:
         """Yield the number of each item and its answer, as they come.
 
         Args:
-            make: Returns what does the work; called in each actor, and again in one that was
+            make: Returns the worker function; called in each actor, and again in one that was
                 restarted, until there is another.
-            common: What all items have in common; sent to an actor once.
+            common: The data common to all items; sent to each actor once.
             items: One for each piece of work.
             meanwhile: Called now and then.
         """
@@ -191,7 +191,7 @@ class RayWorkers:
         self._coming = {actor.is_up.remote(): actor for actor in self._actors}
 
     def _room(self) -> tuple[int, int]:
-        """Return how many cores a worker takes, and for how many workers there are nodes."""
+        """Return the cores per worker, and the number of workers that the nodes can hold."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         useful = [n for n in nodes if n.get("CPU", 0) >= 1 and n.get("GPU", 0) >= int(self._gpu)]
         if not useful:
@@ -243,7 +243,7 @@ class _Actor:
             os.chdir(folder)
         # Where the program that asks finds its modules, as far as that is here, too.
         sys.path += [path for path in paths if path not in sys.path and Path(path).exists()]
-        # What does the work is not made here: an error would end the actor without a word, and a
+        # The worker function is not made here: an error would end the actor without a word, and a
         # restart would want arguments that may be gone.
         self._work: Work | None = None
         self._common: Any = None

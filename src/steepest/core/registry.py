@@ -21,7 +21,7 @@ class Registry(Generic[T]):
     Args:
         kind: The kind of entries, for error messages (``"strategy"``).
         package: The package whose modules register themselves.
-        outside: Finds what is named ``package.module:name``: no entry, but of the user's own code.
+        outside: Finds the user's own ``package.module:name``, which is not registered.
     """
 
     def __init__(self, kind: str, package: str, outside: Callable[[str], T] | None = None) -> None:

@@ -147,7 +147,7 @@ def random_subset(
 
     Args:
         ids: Ids [N].
-        size: How many; all if there are fewer.
+        size: Number of items; all if there are fewer.
         seed: Seeds the draw, which is keyed by sample id.
         purpose: Keeps draws for different ends apart.
 

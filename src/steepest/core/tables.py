@@ -67,7 +67,7 @@ def check_choices(made: Any, where: str) -> None:  # noqa: ANN401 - any dataclas
     """Refuse a dataclass that was made in Python with a value that is none of a field's choices.
 
     Raises:
-        UnknownNameError: As ``from_table`` does, which looks at what is written down.
+        UnknownNameError: As raised by ``from_table``.
     """
     try:
         hints = _hints(type(made))  # type: ignore[arg-type]  # mypy takes classes for unhashable

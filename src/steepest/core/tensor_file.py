@@ -36,7 +36,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     Args:
         path: The file.
         tensors: By name, on any device.
-        about: What is said of them, as plain tables.
+        about: Their metadata, as plain tables.
 
     Raises:
         InputError: If the file cannot be written.
@@ -55,7 +55,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any] | None:
     """Read a file written by ``write_tensors``, all of it or nothing.
 
     Returns:
-        The tensors by name, and what is said of them; None if there is no file.
+        The tensors by name, and their metadata; None if there is no file.
 
     Raises:
         DataError: If anything in the file is not as it was written.

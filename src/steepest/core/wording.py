@@ -19,12 +19,12 @@ _MOST = 6
 
 
 def counted(count: int, one: str, several: str = "") -> str:
-    """Return a number with what it counts.
+    """Return a number with its noun.
 
     Args:
         count: How many.
         one: The singular.
-        several: What others are called; by default with an s behind.
+        several: The plural; by default with an s appended.
     """
     return f"{count} {one if count == 1 else several or f'{one}s'}"
 

@@ -1,4 +1,4 @@
-"""Exact per-sample gradient norms of any module: rules where there are some, a loop elsewhere."""
+"""Exact per-sample gradient norms of any module: rules where available, otherwise a loop."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ _KEPT = 32
 """Forms of batches that are remembered."""
 
 _COMPARED = 8
-"""So many samples of a form's first batch are run side by side, to see whether they mix."""
+"""The number of samples of a form's first batch run in one batch, to detect mixing."""
 
 _PROVED = 2
-"""So many samples at least are looked at, the first and the last unless others are doubtful."""
+"""The fewest samples verified; the first and the last unless others are doubtful."""
 
 _TF32 = 2.0**-10
 """How coarse numbers are that are multiplied with ten bits of fraction."""
 
 _PARTED = 3
-"""After so many batches in a row whose samples take different ways, all take the loop."""
+"""After this many successive batches with diverging control flow, the loop is used."""
 
 
 @dataclass(eq=False)
@@ -107,12 +107,12 @@ class Engine:
 
     One forward pass serves any number of losses. Every function that takes parameters is watched
     and measured as the gradient passes: by a rule, or by running that function again for single
-    samples. What cannot be watched (a backward pass of the user's own, samples out of order) is
+    samples. Anything that cannot be watched (a custom backward pass, samples out of order) is
     measured by running the whole model sample by sample. Nothing is left out.
 
     Args:
         model: Any module in eval mode; its trainable parameters count.
-        precision: In what precision to multiply.
+        precision: The precision of multiplications.
         clock: Measures which route is fastest; None to go by the count of multiplications.
         graphs: Whether a GPU may record batches whose shape and loss come back.
 
@@ -200,7 +200,7 @@ class Engine:
             return self._replayed(inputs, losses) or self._measured(inputs, losses)
 
     def _replayed(self, inputs: Inputs, losses: RowLosses) -> tuple[Any, list[Tensor]] | None:
-        """Measure a batch on a GPU by a recording; None if there is none that holds."""
+        """Measure a batch on a GPU by a recording; None if no recording is valid."""
         if self.device.type != "cuda" or not self._graphs or self.observer is not None:
             return None
         key = (losses, form_of(inputs))
@@ -268,7 +268,7 @@ class Engine:
     def _watched(
         self, known: Known, inputs: Inputs, losses: RowLosses
     ) -> tuple[Any, list[Tensor], set[nn.Parameter]]:
-        """Measure by rules what can be, and prove it; the rest by the loop over samples."""
+        """Measure by rules where possible, and verify them; the rest by the loop over samples."""
         total = batches.count(inputs)
         while True:
             outputs, found, known.missed, decisions = self.by_rules(known, inputs, losses)
@@ -337,7 +337,7 @@ class Engine:
         return exact and self.device.type == "cpu"
 
     def _in_company(self, known: Known, inputs: Inputs) -> tuple[Tensor, Any]:
-        """Run some samples side by side, and see in what precision the model computes."""
+        """Run some samples in one batch, and detect the precision in which the model computes."""
         rows = torch.linspace(0, (total := batches.count(inputs)) - 1, min(_COMPARED, total))
         rows = rows.round().long().to(batches.tensors_of(inputs)[0].device)
         with Coarseness() as seen:
@@ -360,8 +360,8 @@ class Engine:
     ) -> set[nn.Parameter]:
         """Measure some samples of a batch alone; return the parameters that disagree.
 
-        Where rounding is coarse nobody is looked at: there two samples were tried out beforehand,
-        in full precision.
+        None is measured where rounding is coarse: two samples were verified beforehand, in full
+        precision.
 
         Args:
             fast: The parameters that were measured by rules.
@@ -427,7 +427,7 @@ class Engine:
     def by_rules(
         self, known: Known, inputs: Inputs, losses: RowLosses
     ) -> tuple[Any, list[Squares], set[nn.Parameter], dict[int, set[int]]]:
-        """Measure what can be watched; name the parameters that fell out.
+        """Measure the parameters that can be watched; name the others.
 
         Nothing here waits for the device.
         """
@@ -491,7 +491,7 @@ class Engine:
 
     @contextmanager
     def tracing(self) -> Iterator[None]:
-        """Prepare for ``traceable``; what it does is then recorded, not measured by a clock."""
+        """Prepare for ``traceable``: operations are then recorded rather than timed."""
         with self.routes.tracing(), self._measuring():
             yield
 

@@ -26,13 +26,13 @@ SampleNorm = Literal["l2", "tensor-sum"]
 Norm = Literal["l2", "tensor-sum", "per-tensor"]
 
 Microbatch = int | Literal["auto"] | None
-"""Samples in flight at once: a number, as many as fit, or all of them."""
+"""Samples computed together: a number, as many as fit, or all of them."""
 
 _SHARE = 0.4
 """How much of the free memory a batch may take; estimates are not exact."""
 
 _ROOM = 2.0
-"""What a batch takes at its peak, over the activations that a forward pass keeps."""
+"""Peak memory of a batch as a multiple of the activations kept by a forward pass."""
 
 _MOST = {"cpu": 64, "cuda": 1024}
 """Beyond this a larger batch is not faster."""
@@ -41,7 +41,7 @@ _MOST = {"cpu": 64, "cuda": 1024}
 class GradientNorms:
     """Exact per-sample gradient norms of one model, for many batches.
 
-    What is found out about the model on the first batch is kept. The model's weights may change
+    The analysis of the model on the first batch is reused. The model's weights may change
     between calls, its layers may not.
 
     Args:
@@ -135,7 +135,7 @@ class GradientNorms:
         if targets is not None:
             targets = batches.cut_off(targets)
         if self._label_free is None or targets is not None:
-            resolve(self._loss, targets, total)  # Says at once what does not fit.
+            resolve(self._loss, targets, total)  # Raises early if the targets do not fit.
         try:
             squares = self._squares_of_texts(inputs, targets, total)
         except ModelError as error:
@@ -183,7 +183,7 @@ class GradientNorms:
 
     def _squares_of_texts(self, inputs: Inputs, targets: Tensor | None, total: int) -> Tensor:
         """Return squared norms [N, P]; of models that classify tokens without the padding."""
-        # A loss of the user's own sees what the model returned, and its labels say what counts.
+        # A custom loss gets the model's own output, and its labels tell which samples count.
         if not isinstance(self._loss, str) or not total or not has_padding(inputs):
             return self._all_squares(inputs, targets, total)
         if self._by_token is None:
@@ -224,7 +224,7 @@ class GradientNorms:
         losses = self._label_free
         if targets is not None or losses is None:
             losses = resolve(self._loss, targets, batches.count(inputs))
-            # The same function for every batch tells a GPU that what it does can be recorded. A
+            # With the same function for every batch, a GPU can record its operations. A
             # loss of the user's own may have changed since.
             named = targets is None and isinstance(self._loss, str)
             self._label_free = losses if named else None
@@ -273,7 +273,7 @@ def gradient_norms(
     """Return the norm of each sample's gradient over all trainable parameters.
 
     The result is exact for any module in eval mode. The model is left unchanged. For many batches
-    of one model, ``steepest.gradnorm.GradientNorms`` keeps what it has found out.
+    of one model, ``steepest.gradnorm.GradientNorms`` reuses its analysis of the model.
 
     Args:
         model: Any module in eval mode. Its output is a tensor of logits [N, C, ...], or an object
@@ -322,7 +322,7 @@ def combine(squares: Tensor, norm: Norm) -> Tensor:
 
 
 def check_norm(norm: str) -> None:
-    """Raise if there is no such norm.
+    """Raise if the norm is unknown.
 
     Raises:
         UnknownNameError: Names the nearest.
@@ -342,7 +342,7 @@ def _check_number(
 
 
 def samples_that_fit(engine: Engine, inputs: Inputs) -> int:
-    """Estimate how many samples fit, from what one of them needs.
+    """Estimate how many samples fit, from the memory needed by one of them.
 
     Args:
         engine: Will measure them.
@@ -359,7 +359,7 @@ def samples_that_fit(engine: Engine, inputs: Inputs) -> int:
 def bytes_kept(engine: Engine, inputs: Inputs) -> int:
     """Return how many bytes a forward pass keeps for its backward pass."""
     kept: dict[int, int] = {}
-    inputs = batches.cloned(inputs)  # A model may write into what it is given.
+    inputs = batches.cloned(inputs)  # A model may write into its inputs.
     known = [*engine.model.parameters(), *engine.model.buffers(), *batches.tensors_of(inputs)]
     given = {tensor.untyped_storage().data_ptr() for tensor in known}
 

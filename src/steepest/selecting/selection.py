@@ -33,8 +33,8 @@ class Selection:
         model: Fingerprint of the model that was asked.
         regime: The diagnosis, or None for strategies that do not look at the model.
         candidates: The number of samples that were scored.
-        verdict: How the picks are spread over the predicted classes. None if the model was not
-            used, or does not predict one class of several.
+        verdict: How the picks are spread over the predicted classes. None if not
+            computed, or if the model does not predict one class of several.
     """
 
     ids: tuple[SampleId, ...]

@@ -29,7 +29,7 @@ def _import_strategy(name: str) -> type[Strategy]:
     """Import a strategy of the user's own; without its own name, the class's is taken.
 
     Raises:
-        InputError: If there is no such class, or it lacks what a strategy has.
+        InputError: If there is no such class, or it is not a complete strategy.
     """
     base: type[Strategy] = Strategy  # type: ignore[type-abstract]
     found = import_own_class("strategy", name, base, "steepest.strategies.Strategy or Scorer")
@@ -66,16 +66,16 @@ class Needs(enum.Flag):
 class Strategy(ABC):
     """A way to choose the next samples to label, without their labels.
 
-    A subclass is a frozen dataclass in its own file; its fields are its options. It says
-    what it needs and implements ``choose``. Most give every sample a score of its own: those are
+    A subclass is a frozen dataclass in its own file; its fields are its options. It declares its
+    needs and implements ``choose``. Most give every sample a score of its own: those are
     ``Scorer``s.
 
     ``needs`` and ``dense`` are class variables of most, and properties where options decide.
 
     Attributes:
         name: The name users type; set by the ``strategy`` decorator.
-        trains: What is trained for its sake beside the model, in a few words; nothing if empty.
-        does_without_features: Whether it can make do where a model has no layer of features.
+        trains: The auxiliary models trained for it, in a few words; empty if none.
+        does_without_features: Whether it also works with models that have no feature layer.
     """
 
     name: ClassVar[str] = ""
@@ -88,12 +88,12 @@ class Strategy(ABC):
 
     @property
     def needs(self) -> Needs:
-        """What it needs from the pool and its batches, besides the result of ``make_extra``."""
+        """Its needs from the pool and its batches, besides the result of ``make_extra``."""
         return Needs.LOGITS
 
     @property
     def needs_alone(self) -> Needs:
-        """What it needs if nothing was trained along with the model."""
+        """Its needs if no auxiliary model was trained."""
         return self.needs
 
     @property
@@ -116,7 +116,7 @@ class Strategy(ABC):
             pool: The few samples.
 
         Raises:
-            SteepestError: In one line that says what to use instead.
+            SteepestError: With an alternative, in one line.
         """
         if self.needs != Needs.NOTHING:
             pool.collect(self._look, f"trying {self.name}")

@@ -25,7 +25,7 @@ Layers = Literal["all", "last"]
 
 
 CROSS_ENTROPY = Losses()
-"""The losses of a task that nothing is said of."""
+"""The default losses of a task."""
 
 
 class Batch:
@@ -40,9 +40,9 @@ class Batch:
         engine: Measures gradients; None for strategies that did not declare to need them.
         seed: Seeds every draw, keyed by sample id.
         task: The task's losses; by default cross-entropy.
-        penultimate: The layer whose input is the feature; by default it is found.
+        penultimate: The layer whose input is the feature; detected by default.
         features: Features of the user's own by id, to be taken instead of the model's.
-        prepared: What the strategy prepared before it looks at samples.
+        prepared: The result of the strategy's preparation, made before the pass over samples.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Batch:
         return self._maps or ()
 
     def draws(self, count: int) -> Iterator[Tensor]:
-        """Yield the logits [N, C, ...] of so many draws of the model's dropout.
+        """Yield the logits [N, C, ...] of several draws of the model's dropout.
 
         A draw is one thinned network: the same for every sample, whatever the batch.
         """
@@ -123,7 +123,7 @@ class Batch:
 
         Args:
             losses: Maps the model's outputs for some rows of the batch to losses, each [N]. Give
-                the same function for every batch if you can: a GPU records what it does then.
+                the same function for every batch if possible: a GPU can then record its operations.
             layers: Over all parameters, or over those of the last layer alone.
         """
         if self._engine is None:

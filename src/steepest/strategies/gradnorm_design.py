@@ -36,7 +36,7 @@ class GradnormDesign(Strategy):
     expected loss over U by the Fisher information of the last layer.
 
     Attributes:
-        prior: λ, the weight of what is known without labels.
+        prior: λ, the weight of the prior knowledge.
     """
 
     prior: float = 1.0
@@ -93,7 +93,7 @@ def design(
         rows: Their features [N, D].
         weights: Their 1 − Σ p² [N].
         k: How many to choose.
-        known: Features of labelled samples [M, D]; None if there are none.
+        known: Features of labelled samples [M, D]; None without labels.
         known_weights: Their weights [M].
         prior: λ.
         taken: Candidates that are not to be chosen [N]; the loss is over them too.

@@ -34,9 +34,8 @@ class GradnormHerding(Herding):
     many make narrow ones, and as σ falls to 0 the highest norms are.
 
     Attributes:
-        reach: How many times its share of the candidates each label stands for.
-        witnesses: The sum is over so many candidates at most, a random part of them; all can be
-            chosen.
+        reach: The number of candidates that a label covers, as a multiple of its share.
+        witnesses: The most candidates in the sum, drawn at random; all candidates can be chosen.
         weight: ``"last-layer"``: the root Fisher trace over the last layer, in closed form;
             ``"equal"``; or the name of a strategy that scores samples, whose score is taken.
         weight_options: The options of that strategy.
@@ -51,11 +50,11 @@ class GradnormHerding(Herding):
         super().__post_init__()
         if not 0 <= self.power <= 100:
             raise InputError(f"gradnorm-herding: power must be between 0 and 100, not {self.power}")
-        _ = self.scorer  # Made here, so that what is wrong with it is said at once.
+        _ = self.scorer  # Made here, so that its errors are raised early.
 
     @cached_property
     def scorer(self) -> Scorer | None:
-        """The strategy whose score is the weight; None for the weights of our own."""
+        """The strategy whose score is the weight; None for the built-in weights."""
         if self.weight in (LAST_LAYER, EQUAL):
             if self.weight_options:
                 raise InputError(f"gradnorm-herding: weight {self.weight!r} takes no options")
@@ -71,7 +70,7 @@ class GradnormHerding(Herding):
 
     @property
     def needs(self) -> Needs:
-        """Features of candidates and labelled samples, and what the weight takes."""
+        """Features of candidates and labelled samples, and the inputs of the weight."""
         if self.weight == EQUAL:
             return Needs.FEATURES | Needs.LABELLED
         return super().needs | (Needs.NOTHING if self.scorer is None else self.scorer.needs)
@@ -105,7 +104,7 @@ def last_layer_norms(batch: Batch) -> Tensor:
 def impurity(batch: Batch) -> Tensor:
     """Return 1 − Σ p² [N]: the expected squared gradient with regard to the logits."""
     p = batch.logits.double().softmax(1)
-    # As a product of what is surely not below 0: the difference would round for sure predictions.
+    # As a product of nonnegative terms: the difference would round off for confident predictions.
     return (p * (1 - p)).sum(1).reshape(len(batch), -1).mean(1)
 
 

@@ -35,8 +35,8 @@ class Steepest(Strategy):
         t = log(m / few) / log(many / few), between 0 and 1
 
     Attributes:
-        few: So many labels a class, or fewer, and all are chosen by herding.
-        many: So many, or more, and all are chosen by design.
+        few: Up to this many labels per class, all samples are chosen by herding.
+        many: From this many labels per class on, all are chosen by design.
     """
 
     does_without_features: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class Steepest(Strategy):
 
         Args:
             labels: How many samples are labelled.
-            classes: How many classes there are.
+            classes: Number of classes.
         """
         if labels < 1:
             return 0.0

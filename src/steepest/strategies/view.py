@@ -32,7 +32,7 @@ Make = Callable[[Batch], Tensor | Mapping[str, Tensor]]
 
 
 class Loadable(Protocol):
-    """Samples with ids, whose inputs can be loaded by position."""
+    """Samples with ids; their inputs can be loaded by position."""
 
     @property
     def ids(self) -> Sequence[SampleId]:
@@ -50,10 +50,10 @@ class Lens:
         model: In eval mode.
         device: Where the model is.
         engine: Measures gradients; None for strategies that did not declare to need them.
-        dtype: What it computes in.
+        dtype: The dtype that it computes in.
         batch_size: Samples in flight.
         task: The task's losses.
-        penultimate: The layer whose input is the feature; found if None.
+        penultimate: The layer whose input is the feature; detected if None.
         by_token: Whether the model classifies each token of a text: padding must not count.
     """
 
@@ -189,7 +189,8 @@ class PoolView:
 
         Args:
             make: Maps a batch of B samples to one column [B, ...] or to several by name, and does
-                nothing else: it may be called in another process, on a copy of what it refers to.
+                nothing else: it may be called in another process, on a copy of the objects it
+                refers to.
             what: In the words of the progress that is shown.
             size: Samples in a batch, by default as the user says. What something is trained on
                 must not depend on that to the last bit: roundings would grow.
@@ -217,9 +218,9 @@ class PoolView:
     def _made(
         self, make: Make, size: int
     ) -> Iterator[tuple[Sequence[int], Columns, Prediction | None]]:
-        """Yield positions, their rows, and what is predicted of them if the model ran.
+        """Yield positions, their rows, and their predictions if the model ran.
 
-        No batch goes out of here: what it holds would be there while the next one is looked at.
+        No batch is yielded: it would stay in memory while the next one is computed.
         """
         done, most = 0, size
         for loaded in self._samples.batches(range(len(self)), size):
@@ -252,7 +253,7 @@ class PoolView:
     def _together(
         self, inputs: Inputs, places: Sequence[int]
     ) -> Iterator[tuple[Sequence[int], Inputs]]:
-        """Yield what may be looked at together: a whole batch, or its texts of one length."""
+        """Yield the parts computed together: a whole batch, or its texts of equal length."""
         if not self.lens.by_token or not has_padding(inputs):
             yield places, inputs
             return
@@ -269,7 +270,7 @@ class PoolView:
         return Prediction(entropy(logits).double().cpu(), classes)
 
     def _put(self, columns: Columns, rows: Columns, places: Sequence[int]) -> None:
-        """Write some rows into columns of all, made with the first: there is never a copy."""
+        """Write rows into columns of all samples, allocated with the first, without a copy."""
         in_order = isinstance(places, range)
         where = slice(places[0], places[-1] + 1) if in_order else torch.tensor(places)
         for name, value in rows.items():
