@@ -53,7 +53,7 @@ class Accepting:
 
     Args:
         store: The project's file.
-        settings: Returns what holds now.
+        settings: Returns the current settings.
         clock: Returns the time.
         after: Called after answers are on disk.
     """

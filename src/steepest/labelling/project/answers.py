@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     Attributes:
         batch: The batch that it was given out in.
         version: The model that was asked.
-        predicted: What that predicted, as the store keeps labels.
+        predicted: Its prediction, in the format of the store.
         probability: How likely that was in its eyes.
     """
 
@@ -60,7 +60,7 @@ def add_answer(
         giver: The person who answers.
         image: The row of the image that it is about.
         labels: The classes, as ``ClassList.encode`` returns them; None is a skip.
-        settings: What holds now.
+        settings: The current settings.
         now: The time.
         seen: What was shown; None is what was given out with the image.
     """

@@ -29,7 +29,7 @@ _PASSING = frozenset({"assignments"})
 
 
 def write_archive(folder: Path, file: Path, *, weights: bool = True) -> Counter[str]:
-    """Write all of a project, as it is at one moment, while others may go on.
+    """Write a consistent snapshot of a project, while others may continue.
 
     Args:
         folder: The project's folder.
@@ -108,7 +108,7 @@ def _take(
     entry: dict[str, Any],
     files: list[tuple[str, bytes]],
 ) -> str:
-    """Take in what one line says, and return what it is about."""
+    """Import one line, and return its subject."""
     if "file" in entry:
         name = entry["file"]
         if not isinstance(name, str) or not _FILE_NAME.fullmatch(name):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from steepest.labelling.project.consensus import IMPORTED_BY
 
 VALIDATION = "validation"
-"""What is said to have picked the random draws that are never trained on."""
+"""The recorded source of random draws that are never trained on."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Candidate:
         image: Its number in the store.
         score: Its score by the strategy; None for random draws.
         strategy: The method that picked it.
-        predicted: What the model thinks of it, as the store keeps it.
+        predicted: The model's prediction, in the format of the store.
     """
 
     image: int
@@ -45,7 +45,7 @@ def interleave(
 
 
 def split_sizes(total: int, share: float) -> tuple[int, int]:
-    """Return how many of so many picks to choose, and how many to draw."""
+    """Return how many of the picks to choose, and how many to draw at random."""
     drawn = int(total * share)
     return total - drawn, drawn
 

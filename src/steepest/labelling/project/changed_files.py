@@ -30,12 +30,12 @@ _KEEP = f"""UPDATE images SET changed = 0, content = NULL, missing = 0, asked_ag
 def settle_suspected(store: Store, source: Source, budget: Budget | None = None) -> None:
     """Find out which answered files with another date or size hold something else.
 
-    Only those are read. What the budget leaves is looked at another time.
+    Only those are read; those beyond the budget are read another time.
 
     Args:
         store: The project's file.
         source: The location of the samples.
-        budget: What may be read.
+        budget: The limit on reading.
     """
     with store.reading() as connection:
         rows = connection.execute(
@@ -70,7 +70,7 @@ def note_labelled(
     answer: Answer,
     seen: Content,
 ) -> None:
-    """Note what is in the file that a person has labelled.
+    """Record the content of the file that a person has labelled.
 
     If others labelled it too, and it is not the file that they saw, it stays a changed one. If
     nobody else did, answers before this one are about an earlier file.
@@ -79,8 +79,8 @@ def note_labelled(
         connection: Within a transaction.
         settings: What holds now.
         image: Its row, from before the answer.
-        answer: What was answered.
-        seen: What is in the file.
+        answer: The answer.
+        seen: The content of the file.
     """
     number, known = image["number"], image["content"]
     same = image["changed"] == SAME and Stamp.of_row(image) == seen.stamp
@@ -102,7 +102,7 @@ def note_labelled(
         let_others_follow(connection, settings, number)
         return
     if image["changed"] == CHANGED if known is None else known != seen.text:
-        # What a file of labels said is about the earlier one too.
+        # Imported labels are about the earlier file too.
         connection.execute(
             "DELETE FROM current WHERE image = ? AND answer < ?", (number, answer.number)
         )
@@ -159,10 +159,10 @@ def keep_labels(
     settings: Settings,
     samples: Sequence[str] | None = None,
 ) -> list[int]:
-    """Let the answers to files that changed hold for what is in them now.
+    """Keep the answers to changed files as answers about their present content.
 
     Copies of what was in them before follow them no longer. Files that are gone, or have changed
-    again, are left: no one has seen what is in them.
+    again, are left: nobody has seen their content.
 
     Args:
         connection: Within a transaction.

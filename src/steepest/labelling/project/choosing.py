@@ -36,10 +36,10 @@ from steepest.strategies import Strategy
 from steepest.training.probes import Probe
 
 SPREAD = "spread"
-"""What is said to have picked samples before there is a model."""
+"""The recorded source of picks before there is a model."""
 
 COLD_START = "max-herding"
-"""What picks by features before there is a model."""
+"""The strategy that picks by features before there is a model."""
 
 _ANY_CLASSES = 2
 _MOST_PROBED = 20_000
@@ -69,7 +69,7 @@ def pick_by_model(this: Round, learnt: Learnt) -> tuple[list[Candidate], Remarks
     """Choose by the strategy, and draw samples to test on.
 
     Returns:
-        Both, mixed, and what is to be said about the choice.
+        Both, mixed, and remarks on the choice.
     """
     settings = this.settings
     listed = _list_samples(this)
@@ -140,7 +140,7 @@ def pick_spread(this: Round) -> list[Candidate]:
 
 
 def _look(this: Round, ids: Sequence[str]) -> tuple[list[int], Features]:
-    """Return the places that could be read, and what they look like [R, D]."""
+    """Return the positions that could be read, and their features [R, D]."""
     settings = this.settings
     plain = settings.weights is None
     places, squares = this.read(ids, SIDE if plain else None)
@@ -182,14 +182,14 @@ def _list_samples(this: Round) -> _Listed:
 
 
 def _draw_scored(this: Round, pool: list[Entry], k: int) -> list[Entry]:
-    """Return the candidates that a net is asked about: a random part of the pool."""
+    """Return the candidates for a net to score: a random part of the pool."""
     side = this.settings.side
     most = min(count_scored(this.settings, this.answers, k), most_samples(side))
     return _draw(this, pool, most, "candidates")
 
 
 def _list_probed(this: Round, pool: list[Entry], k: int) -> list[Entry]:
-    """Return the candidates that a probe is asked about.
+    """Return the candidates for a probe to score.
 
     These are the images whose features are there, and the next ones of the pool's random order
     where those are few: the rest is computed while people label.

@@ -43,7 +43,7 @@ class ClassList:
         """Return a class's number.
 
         Raises:
-            UnknownNameError: If there is no such class.
+            UnknownNameError: If the class is unknown.
         """
         number = self._numbers.get(name, self._numbers.get(_compose(name)))
         if number is None:

@@ -81,7 +81,7 @@ def describe(
 
     Args:
         learnt: The model.
-        classes: Names of the classes that there are now.
+        classes: Names of the present classes.
         settings: How it learnt.
         backbone: Computes its features; None where it takes pixels.
     """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from steepest.labelling.project.settings import Settings
 
 IMPORTED_BY = "import"
-"""Who gave the labels that came out of a file; such an image waits for nobody.
+"""The annotator of labels imported from a file; such an image waits for no more answers.
 
 What a person says about it holds instead: otherwise one person alone could never correct a file.
 """
@@ -20,7 +20,7 @@ _OPEN = """missing = 0 AND unreadable IS NULL AND imported = 0 AND copy_of IS NU
 
 
 def refresh(connection: sqlite3.Connection, image: int, settings: Settings) -> None:
-    """Bring up to date what is kept beside an image after its answers changed."""
+    """Update the values derived from an image's answers after they changed."""
     rows = connection.execute(
         """SELECT c.annotator, a.labels FROM current c JOIN answers a ON a.number = c.answer
         WHERE c.image = ?""",
@@ -83,7 +83,7 @@ def ask_more(connection: sqlite3.Connection, overlap: int) -> int:
 def decide(votes: Sequence[str], *, multi_label: bool) -> str | None:
     """Return the label that most votes are for; None if they are split evenly.
 
-    Where an image may have several classes, each class is decided by itself.
+    Where an image may have several classes, each class is decided separately.
     """
     if not votes:
         return None

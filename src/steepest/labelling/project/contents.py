@@ -33,7 +33,7 @@ class Budget:
     """Bytes that may still be read while somebody waits.
 
     Attributes:
-        files: So many files.
+        files: Number of files.
         size_bytes: So much of them.
     """
 
@@ -55,12 +55,12 @@ def size_of(content: str) -> int:
 
 
 def read_content(source: Source, sample: str, budget: Budget | None = None) -> Content | None:
-    """Return what is in a sample's file; None if it cannot be read now, or is too large.
+    """Return the content of a sample's file; None if it cannot be read now, or is too large.
 
     Args:
         source: The location of the samples.
         sample: The sample.
-        budget: What may be read; None is anything.
+        budget: The limit on reading; None for no limit.
     """
     try:
         before = source.stamp(sample)
@@ -77,7 +77,7 @@ def read_content(source: Source, sample: str, budget: Budget | None = None) -> C
 
 
 def read_if_new(source: Source, image: sqlite3.Row, budget: Budget) -> Content | None:
-    """Return what is in an image's file, unless that is known.
+    """Return the content of an image's file, unless it is known.
 
     Args:
         source: The location of the samples.
@@ -91,12 +91,12 @@ def read_if_new(source: Source, image: sqlite3.Row, budget: Budget) -> Content |
 
 
 def check_shown(source: Source, sample: str, shown: str | None) -> None:
-    """Refuse an answer to what was shown if another file has its name by now.
+    """Refuse an answer if the file has been replaced since it was shown.
 
     Args:
         source: The location of the samples.
         sample: The sample.
-        shown: What ``Source.mark`` returned when it was shown; None is not compared.
+        shown: The result of ``Source.mark`` when it was shown; None is not compared.
 
     Raises:
         InputError: If so. A file that is gone by now was shown all the same.
@@ -116,13 +116,13 @@ def is_as_noted(source: Source, image: sqlite3.Row) -> bool:
 def note_contents(
     store: Store, source: Source, rows: Iterable[sqlite3.Row], budget: Budget | None = None
 ) -> None:
-    """Note what is in files of which that is not known; those that changed meanwhile are left.
+    """Record unknown file contents; files that changed meanwhile are left.
 
     Args:
         store: The project's file.
         source: The location of the samples.
         rows: With number and id of images.
-        budget: What may be read.
+        budget: The limit on reading.
     """
     found: list[tuple[str | int, ...]] = []
     for row in rows:
@@ -136,7 +136,7 @@ def note_contents(
 
 
 def note_answered(store: Store, source: Source, budget: Budget | None = None) -> None:
-    """Note what is in every file that was answered, so that a later one under its name shows.
+    """Record the content of every answered file, so that a later replacement is noticed.
 
     Each is read once. A file whose size alone is as before, and whose content was never noted, is
     taken to be the same.
@@ -144,7 +144,7 @@ def note_answered(store: Store, source: Source, budget: Budget | None = None) ->
     Args:
         store: The project's file.
         source: The location of the samples.
-        budget: What may be read.
+        budget: The limit on reading.
     """
     with store.reading() as connection:
         rows = connection.execute(

@@ -1,4 +1,4 @@
-"""Samples that are byte for byte the same: one is asked about, and its label is theirs."""
+"""Byte-identical samples: one is labelled, and the others take its label."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _MARK = f"""UPDATE images SET copy_of = first.number FROM ({_FIRST}) AS first
 def mark_copies(connection: sqlite3.Connection, settings: Settings) -> None:
     """Decide again which images are copies of others, of those whose content is known.
 
-    Copies that have their own answers, or are being looked at, stand for themselves.
+    Samples with their own answers, or being labelled, are not treated as copies.
 
     Args:
         connection: Within a transaction.
-        settings: What holds now.
+        settings: The current settings.
     """
     connection.execute("UPDATE images SET copy_of = NULL WHERE copy_of IS NOT NULL")
     if not settings.ask_copies:
@@ -65,7 +65,7 @@ def mark_copies(connection: sqlite3.Connection, settings: Settings) -> None:
 
 
 def let_others_follow(connection: sqlite3.Connection, settings: Settings, image: int) -> None:
-    """Find another image to ask about for the copies of one that cannot be asked about now."""
+    """Find another image to label for the copies of one that cannot be labelled now."""
     if connection.execute("SELECT 1 FROM images WHERE copy_of = ?", (image,)).fetchone():
         mark_copies(connection, settings)
 
@@ -119,7 +119,7 @@ def find_copies(
     Args:
         store: The project's file.
         source: The location of the samples.
-        settings: What holds now.
+        settings: The current settings.
         among: Numbers of images; None is all.
         budget: What may be read.
     """

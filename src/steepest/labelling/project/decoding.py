@@ -48,9 +48,9 @@ def read_picture(path: Path, side: int) -> Image.Image:
     Of a volume the central slice is shown, from its darkest to its brightest values.
 
     Raises:
-        GoneError: If there is no such file.
+        GoneError: If the file is missing.
         AccessError: If it cannot be read at this moment.
-        DataError: If what is in it cannot be shown; the reason is one line.
+        DataError: If its content cannot be shown; the reason is one line.
     """
     try:
         with QUIET:

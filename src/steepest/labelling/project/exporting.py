@@ -25,7 +25,7 @@ from steepest.labelling.project.source import SampleFolder, Source
 from steepest.labelling.project.store import Store
 
 COPIES = "copies.csv"
-"""What the table of copies is called beside folders of classes."""
+"""The name of the table of copies beside folders of classes."""
 
 
 class LabelRow(NamedTuple):
@@ -67,7 +67,7 @@ def export_labels(
     Args:
         store: The project's file.
         source: The location of the samples.
-        settings: What holds now.
+        settings: The current settings.
         path: The file or folder to write.
         kind: Its format; None goes by its name.
         replace: Whether a file that is there may be written over.
@@ -141,7 +141,7 @@ def answers_text(connection: sqlite3.Connection, settings: Settings) -> str:
 
     Args:
         connection: To the project's file.
-        settings: What holds now.
+        settings: The current settings.
     """
     classes = ClassList.load(connection, multi_label=settings.multi_label)
     found = connection.execute(
@@ -158,7 +158,7 @@ def answers_text(connection: sqlite3.Connection, settings: Settings) -> str:
 
 
 def copies_text(rows: Sequence[LabelRow]) -> str | None:
-    """Return the table of copies and what they are copies of; None if there are none."""
+    """Return the table of copies and their originals; None without copies."""
     copies = [(row.sample, row.copy_of) for row in rows if row.copy_of is not None]
     return _table([("id", "copy_of"), *copies], ",") if copies else None
 
@@ -183,7 +183,7 @@ def _cell(labels: Labels) -> str:
 
 def _table(rows: Sequence[Sequence[str | None]], between: str) -> str:
     text = io.StringIO()
-    # By itself, the writer leaves a carriage return without quotes, and that ends a row.
+    # By default, the writer leaves a carriage return unquoted, and that ends a row.
     odd = any("\r" in (cell or "") for row in rows for cell in row)
     table = csv.writer(
         text,

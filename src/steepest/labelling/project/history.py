@@ -37,7 +37,7 @@ CONDITIONS: dict[str, str] = {
     "copies": "copy_of IS NOT NULL",
     "differing": DIFFERING,
 }
-"""What each state means in the table of images.
+"""The meaning of each state in the table of images.
 
 Every image is in one of the first four; the others say more about some of them.
 """

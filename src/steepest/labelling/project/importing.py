@@ -32,7 +32,7 @@ class Given(NamedTuple):
     """A file's label for one sample.
 
     Attributes:
-        where: Where it stands.
+        where: Its position.
         sample: The sample's id.
         labels: The names of its classes; None if no one has said them, or it was skipped.
         skipped: Whether somebody skipped it.
@@ -75,7 +75,7 @@ def read_labels(path: Path, kind: Format, source: Source, classes: ClassList) ->
         path: The file or folder.
         kind: Its format.
         source: The location of the samples; subfolders of a folder may be the classes.
-        classes: What is known; how several classes are written depends on it.
+        classes: The known classes; how several classes are written depends on it.
 
     Raises:
         InputError: If something cannot be understood; says the line.
@@ -123,14 +123,14 @@ def _read_folder(path: Path, source: Source, classes: ClassList) -> Iterator[Giv
 
 
 GivenBy = Callable[[ClassList], Iterable[Given]]
-"""Yields what a file says; how several classes are written depends on those that are known."""
+"""Yields the rows of a file; how several classes are written depends on the known classes."""
 
 Subject = tuple[str, str]
 """A sample's id, and who says something about it; empty if the file does not say who."""
 
 _MOST_PLACES = 5
 _MOST_WRONG = 1000
-"""After so many mistakes the rest of a file is not looked at: to say each takes a while."""
+"""After this many mistakes the rest of a file is not read."""
 _LONGEST_PATH = 4096
 _REMEDY = "say known only to pass over such images"
 
@@ -174,9 +174,9 @@ class ImportReport:
     Attributes:
         added: Labels that are new.
         unchanged: Labels that were there already.
-        conflicts: Labels that differ from what is there.
+        conflicts: Labels that differ from the stored ones.
         passed_over: Labels of images that are not in the project.
-        unanswered: Rows in which no one has said a label yet.
+        unanswered: Rows without a label yet.
         outdated: Labels that were taken in before and were given up, the file being another now.
     """
 
@@ -198,9 +198,9 @@ def import_labels(
 
     Args:
         store: The project's file.
-        settings: What holds now.
-        given: Yields what a file says, given the known classes.
-        now: What time it is.
+        settings: The current settings.
+        given: Yields the rows of a file, given the known classes.
+        now: The present time.
         known_only: Whether to pass over samples that are not known.
 
     Raises:
@@ -297,7 +297,7 @@ def _find_id(connection: sqlite3.Connection, sample: str) -> str:
 
 
 def _find_within(connection: sqlite3.Connection, sample: str) -> str | None:
-    """Return the sample that a path from elsewhere ends with; None if there is none."""
+    """Return the sample that a foreign path ends with; None if there is none."""
     name = sample.replace("\\", "/")[-_LONGEST_PATH:]
     while name:
         try:
@@ -366,7 +366,7 @@ def _find_known(
 def _was_given_up(
     connection: sqlite3.Connection, image: sqlite3.Row, who: str, text: str | None
 ) -> bool:
-    """Decide whether the same was said about an earlier file of the same name."""
+    """Return whether an earlier file of that name had the same answer."""
     said = connection.execute(
         "SELECT 1 FROM answers WHERE image = ? AND number <= ? AND annotator = ? AND labels IS ?",
         (image["number"], image["asked_again"], who or IMPORTED_BY, text),

@@ -53,7 +53,7 @@ class SampleFeatures:
     Args:
         store: The project's file, in which damaged samples are marked.
         source: The location of the samples.
-        settings: What holds now.
+        settings: The current settings.
         backbone: Computes the rows.
 
     Attributes:
@@ -85,7 +85,7 @@ class SampleFeatures:
 
         Args:
             samples: Those that are missing.
-            step: Advanced by each batch; what it raises ends the pass.
+            step: Advanced by each batch; its exceptions end the pass.
         """
         size = None if self._device.type == "cuda" else _BATCH
         check_home(self._store)
@@ -310,7 +310,7 @@ def read_squares(
         source: The location of the samples.
         ids: The samples.
         side: The square's side in pixels.
-        settings: What holds now.
+        settings: The current settings.
         progress: Told of every sample.
 
     Returns:

@@ -48,11 +48,11 @@ _SCRATCH_LR, _SCRATCH_LRS = 1e-3, {"small-cnn": 3e-3}
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """A trained model with what it needs to look at inputs.
+    """A trained model with the preparation of its inputs.
 
     Attributes:
         model: In eval mode.
-        task: What it was trained for.
+        task: The task that it was trained for.
         mean: Per channel, on the 0..1 scale [3]; empty for a probe.
         std: Per channel, on the same scale [3]; empty for a probe.
         device: Where it is.
@@ -65,7 +65,7 @@ class Learnt:
     device: torch.device
 
     def prepare(self, inputs: Tensor) -> Tensor:
-        """Return what the model is called with: features as they are, or normalised pixels."""
+        """Return the model's inputs: features unchanged, or normalised pixels."""
         return normalise(inputs, self.mean, self.std) if self.mean else inputs
 
     @torch.no_grad()
@@ -87,12 +87,12 @@ class Learnt:
 
 
 def can_learn(labels: Sequence[str], classes: int) -> bool:
-    """Decide whether there is anything to tell apart: two different labels at least."""
+    """Return whether there are at least two different labels."""
     return len(set(labels)) >= 2 and classes >= 2
 
 
 def to_targets(task: Task, labels: Sequence[str]) -> Tensor:
-    """Return labels as the store keeps them as what a task learns from [N, ...]."""
+    """Convert stored labels to the targets of a task [N, ...]."""
     lists = [json.loads(text) for text in labels]
     return task.targets(lists if isinstance(task, MultiLabel) else [row[0] for row in lists])
 
@@ -147,7 +147,7 @@ def learn(
 
 @torch.no_grad()
 def _fit_several(inputs: Tensor, targets: Tensor, classes: int, *, seed: int) -> Probe:
-    """Fit a probe for each class, whose logit says whether a sample has it.
+    """Fit a probe for each class; its logit says whether a sample has the class.
 
     Args:
         inputs: Features [N, D].
@@ -216,7 +216,7 @@ def see_features(squares: Tensor, settings: Settings, classes: int) -> npt.NDArr
 def _see(
     model: nn.Module, squares: Tensor, scale: tuple[tuple[float, ...], tuple[float, ...]]
 ) -> Tensor:
-    """Return what the last layer of a model in eval mode reads [N, D], on the CPU."""
+    """Return the inputs of the last layer of a model in eval mode [N, D], on the CPU."""
     device = next(model.parameters()).device
     parts: list[Tensor] = []
     head = None
@@ -254,7 +254,7 @@ def make_model(settings: Settings, classes: int, seed: int) -> nn.Module:
 
 
 def choose_recipe(samples: int, settings: Settings) -> Recipe:
-    """Return how to train on so many samples: few get many passes."""
+    """Return the training settings for a number of samples: few get many epochs."""
     tuning = settings.weights is not None
     epochs, size = _suit_tuning(samples) if tuning else _suit_scratch(samples)
     # Of several classes for each sample, ``learn`` sets the head by itself.

@@ -124,7 +124,7 @@ class StoredLedger:
             return [forms.normal(label) for label in labels]
 
     def state(self, sample: SampleId) -> State:
-        """Return where a sample stands."""
+        """Return the state of a sample."""
         with self.connection() as connection:
             return State(self._require(connection, sample)["state"])
 

@@ -45,10 +45,10 @@ class About:
 
 
 def load_about(connection: sqlite3.Connection) -> About:
-    """Return what a project is of; the page alone says nothing of it.
+    """Return the subject of a project; not set by the page.
 
     Raises:
-        DataError: If what the file holds is damaged.
+        DataError: If the content of the file is damaged.
     """
     rows = connection.execute("SELECT name, value FROM project").fetchall()
     try:
@@ -79,7 +79,7 @@ def keep_to_classes(store: Store) -> None:
     """Take no labels from now on that are no classes, as pages and files know classes alone.
 
     Raises:
-        InputError: If there are such labels already.
+        InputError: If such labels already exist.
     """
     with store.reading() as connection:
         free = load_about(connection).classes == "free"
@@ -105,7 +105,7 @@ def _close_classes(connection: sqlite3.Connection) -> None:
 class LabelForms:
     """Turns labels into texts of the store that are equal for equal labels, and back.
 
-    A list of numbers stands for classes; anything else is the label itself, in JSON.
+    A list of numbers means classes; anything else is the label itself, in JSON.
 
     Args:
         connection: To the project's file; labels that add classes need a transaction.
@@ -119,7 +119,7 @@ class LabelForms:
         self.names = list_classes(connection)
 
     def decode(self, text: str) -> Label:
-        """Return the label that a text stands for."""
+        """Return the label encoded by a text."""
         value = json.loads(text)
         if isinstance(value, dict):
             found: list[int] = value["list"]
@@ -130,7 +130,7 @@ class LabelForms:
         return self.names[value[0]] if self.about.named else int(value[0])
 
     def encode(self, label: Label) -> str:
-        """Return the text that stands for a label; may add classes.
+        """Return the text that encodes a label; may add classes.
 
         Raises:
             InputError: If it is no class where classes are requested.

@@ -52,7 +52,7 @@ def begin_project(
     Args:
         folder: Its folder, made if it is not there.
         ids: All samples [N], in their order.
-        about: What it is of.
+        about: The project's subject.
         classes: The names of the classes.
 
     Returns:
@@ -147,7 +147,7 @@ class _OldLoop:
     Attributes:
         journal: The file of its pool.
         door: Where it asked from.
-        about: What it is of.
+        about: The project's subject.
         classes: The names of its classes.
         rounds: The record of each round by its number.
     """

@@ -63,8 +63,8 @@ class Pictures:
     Args:
         store: The project's file.
         source: The location of the samples.
-        settings: Asked for what holds now.
-        clock: Says what time it is.
+        settings: Returns the current settings.
+        clock: Returns the present time.
     """
 
     def __init__(

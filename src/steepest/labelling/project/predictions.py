@@ -100,7 +100,7 @@ def predict_all(
     Args:
         store: The project's file.
         source: The location of the samples.
-        settings: What holds now.
+        settings: The current settings.
         features: Finds the features of samples.
         progress: Updated after each part.
         stop: Whether to give up; asked after each part.

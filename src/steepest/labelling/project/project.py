@@ -126,10 +126,10 @@ class Project:
             settings: What holds from now on; None keeps what is stored, unless that names code
                 of somebody's own: a folder with its project may be anybody's.
             background: Whether to train models, in a separate process.
-            clock: Says what time it is.
+            clock: Returns the present time.
 
         Raises:
-            DataError: If there is no such folder or table, or the project's file is damaged.
+            DataError: If the folder or table is missing, or the project's file is damaged.
             InputError: If classes or settings cannot be used, or the project's folder has links.
             RunFolderError: If another process has the project open.
         """
@@ -252,7 +252,7 @@ class Project:
             return list_labels(connection, self._settings)
 
     def answers_table(self) -> str:
-        """Return what each person says about each sample now, as the text of a CSV file."""
+        """Return each annotator's present answers, as the text of a CSV file."""
         with self.store.reading() as connection:
             return answers_text(connection, self._settings)
 
@@ -267,7 +267,7 @@ class Project:
 
         Args:
             path: The file or folder.
-            format: What it is; None goes by its name.
+            format: Its format; by default that of its name.
             known_only: Whether to pass over samples that are not known.
 
         Raises:
@@ -280,7 +280,7 @@ class Project:
         )
 
     def import_given(self, given: GivenBy, *, known_only: bool = False) -> ImportReport:
-        """Take labels from what yields them, all or none.
+        """Import labels from an iterable, all or none.
 
         Args:
             given: Yields places, samples and names of classes, given the known classes.
@@ -315,10 +315,10 @@ class Project:
         )
 
     def decisions(self, sample: str | None = None, *, limit: int = 20) -> list[Decision]:
-        """Return who decided what for all, newest first.
+        """Return the decisions made for the whole project, newest first.
 
         Args:
-            sample: Only what is about this one; None is all.
+            sample: Only entries about this one; None for all.
             limit: How many at most.
 
         Raises:
@@ -359,7 +359,7 @@ class Project:
             note_decision(connection, (by, self._clock()), "rename class", detail=said)
 
     def changed_mark(self) -> str:
-        """Return what tells the labelled files that changed so far from any others."""
+        """Return a digest of the labelled files that have changed so far."""
         with self.store.reading() as connection:
             return mark_changed(connection)
 
@@ -389,7 +389,7 @@ class Project:
     def keep_labels(
         self, samples: Sequence[str] | None = None, *, mark: str | None = None, by: str = ""
     ) -> int:
-        """Let the labels of files that changed hold for what is in them now.
+        """Keep the labels of changed files as labels of their present content.
 
         Those that are gone, or have changed again since the last look, are left.
 

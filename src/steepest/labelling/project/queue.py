@@ -87,7 +87,7 @@ class Queue:
     Args:
         store: The project's file.
         source: The location of the samples.
-        settings: Returns what holds now.
+        settings: Returns the current settings.
         clock: Returns the time.
         after_answer: Called after an answer is on disk; its errors do not undo that and are
             passed over.
@@ -122,7 +122,7 @@ class Queue:
             seconds: For how long those that are returned are kept; None is as the settings say.
 
         Returns:
-            No more than there are; none if nothing is left for this person now.
+            Fewer if the queue is shorter; none if nothing is left for this person now.
 
         Raises:
             InputError: If the name or the number cannot be used.
@@ -150,7 +150,7 @@ class Queue:
             for _ in range(count - len(held)):
                 if not _give(connection, asked, overlap=settings.overlap):
                     break
-            # What else is held there was shown some time ago, and may run out.
+            # Other samples held there were shown some time ago, and may expire.
             connection.execute(_RENEW_SHOWN, asked)
             held = connection.execute(_HELD, asked).fetchall()
             classes = ClassList.load(connection, multi_label=settings.multi_label)
@@ -182,7 +182,7 @@ class Queue:
         return [sample for sample in samples if sample not in kept]
 
     def find_annotator(self, name: str) -> str:
-        """Return a person's name as it stands here already, in other capitals perhaps.
+        """Return a person's name as already stored, perhaps in other capitals.
 
         Raises:
             InputError: If it cannot be a person's.
@@ -223,7 +223,7 @@ class Queue:
         browser: str = "",
         shown: str | None = None,
     ) -> Answer:
-        """Say what a sample is: for the first time, or otherwise than before.
+        """Label a sample, for the first time or again.
 
         Taken for every known sample at any time, given out or not.
 
@@ -232,7 +232,7 @@ class Queue:
             sample: The sample that it is about.
             labels: The names of its classes.
             browser: Where; only there it can be taken back.
-            shown: What ``Source.mark`` returned for the file that was shown; None is not compared.
+            shown: The result of ``Source.mark`` for the file that was shown; None is not compared.
 
         Raises:
             InputError: If the name, the sample or a class is not known, or another file was shown.
@@ -242,7 +242,7 @@ class Queue:
             image = find_image(connection, sample)
         # Not within the transaction: others would wait for the disk.
         seen = read_if_new(self._source, image, Budget(size_bytes=_MOST_BYTES))
-        # Not before: what is noted must be what was shown.
+        # Not before: the recorded file must be the one that was shown.
         check_shown(self._source, sample, shown)
         with self._store.writing() as connection:
             image = find_image(connection, sample)
@@ -270,7 +270,7 @@ class Queue:
         return answer
 
     def undo(self, annotator: str, browser: str = "") -> Answer | None:
-        """Take back the last answer that holds of this person here; again takes the one before.
+        """Undo this person's last answer here; a second call undoes the one before.
 
         After a first answer the sample is given to this person next; after a later one the answer
         before holds again, unless that is about an earlier file of the same name. What the same
@@ -283,7 +283,7 @@ class Queue:
                 can be taken back anywhere.
 
         Returns:
-            The entry in the history; None if there is nothing to take back.
+            The entry in the history; None if there is nothing to undo.
         """
         check_annotator(annotator)
         settings = self._settings()
@@ -322,10 +322,10 @@ class Queue:
         limit: int = 50,
         before: int | None = None,
     ) -> list[Answer]:
-        """Return answers that stand, newest first; those that were taken back are left out.
+        """Return valid answers, newest first; those that were undone are left out.
 
         Args:
-            annotator: Whose; None is everybody's.
+            annotator: Their annotator; None for all.
             sample: About which sample; None is all.
             limit: How many at most.
             before: Only those with smaller numbers, to page back.
@@ -390,7 +390,7 @@ class Queue:
             )
 
     def _follow_up(self) -> None:
-        # Whoever hears of an error would take the answer for lost.
+        # An annotator who sees an error would take the answer for lost.
         with contextlib.suppress(Exception):
             self._after_answer()
 

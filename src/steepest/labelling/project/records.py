@@ -68,7 +68,7 @@ class Answer:
         kind: A first label, another label, a refusal, or the taking back of one of these.
         labels: The classes; None for a skip or an undo.
         version: The model whose prediction was there at the time.
-        predicted: What it predicted.
+        predicted: Its prediction.
         probability: How likely that was in its eyes.
         batch: The batch the sample was given out in.
         undoes: The number of the answer that is taken back.
@@ -118,7 +118,7 @@ class SampleState:
         disputed: Whether people are split evenly.
         unreadable: Why it cannot be shown; None if it can, as far as is known.
         missing: Whether the file is gone.
-        copy_of: A sample with the same bytes that is asked about instead; None if there is none.
+        copy_of: A byte-identical sample that is labelled instead, if any.
         followed: The label that it has from that one; None if there is none.
     """
 
@@ -142,14 +142,14 @@ class Counts:
     Attributes:
         images: All that were ever found.
         labelled: Those with a label.
-        skipped: Those that somebody skipped and nobody labelled.
+        skipped: Those skipped by an annotator and labelled by none.
         disputed: Those on which people are split evenly.
-        unanswered: Those about which no one has said anything.
-        open: Those that people are still asked about, for a first answer or one more.
+        unanswered: Those without any answer.
+        open: Those that still wait for a first answer or another one.
         unreadable: Those that cannot be shown.
         missing: Those whose file is gone.
         changed: Answered ones whose files hold something else now.
-        copies: Those without an answer that are asked about as another with the same bytes.
+        copies: Those without an answer whose byte-identical copy is labelled instead.
         differing: Those with another label than one with the same bytes.
     """
 

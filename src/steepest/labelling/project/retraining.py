@@ -59,7 +59,7 @@ def run_round(
     Args:
         store: The project's file.
         source: The location of the samples.
-        token: Says whose training it is.
+        token: Identifies the training.
         features: Finds the features of samples; None makes one that lasts for this round.
 
     Returns:
@@ -185,7 +185,7 @@ def _cross_check(
 
 
 def _commit(this: Round, outcome: Outcome, seconds: float) -> None:
-    """Write the weights, then all the rest at once."""
+    """Write the weights, then all the rest in one transaction."""
     learnt, weights, print_ = outcome.learnt, None, ""
     with this.store.reading() as connection:
         version = _next_version(connection)

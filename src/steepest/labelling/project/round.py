@@ -68,7 +68,7 @@ class Round:
 
         Args:
             ids: The samples.
-            side: Asks for squares of pixels of that side; None for what models learn from.
+            side: The side of square images in pixels; None for the inputs of models.
         """
         if self.probes and side is None:
             return self.features.read(ids, self.progress)

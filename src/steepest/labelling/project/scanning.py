@@ -67,7 +67,7 @@ def check_there(source: Source, store: Store) -> None:
     """Refuse a folder that is away as a whole: its images are not gone one by one.
 
     Raises:
-        DataError: If there is no such folder, or no image in it where some were known.
+        DataError: If the folder is missing, or has no image where some were known.
     """
     if not source.is_there():
         what = "folder" if isinstance(source, SampleFolder) else "file"
@@ -81,7 +81,7 @@ def check_there(source: Source, store: Store) -> None:
 
 
 def has_samples(source: Source, project: Path) -> bool:
-    """Decide whether there is any sample, besides the project's own files."""
+    """Return whether there is any sample, besides the project's own files."""
     return next(source.walk(project.resolve(), [], Counter()), None) is not None
 
 

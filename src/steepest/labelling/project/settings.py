@@ -19,7 +19,7 @@ from steepest.selecting.options import DEFAULT_STRATEGY
 from steepest.training.augment import AUGMENTATIONS
 
 FIXED = ("kind", "multi_label", "validation_share", "seed")
-"""What decides how answers are read and which samples are held out: set once."""
+"""Settings of how answers are read and which samples are held out: set once."""
 
 WAYS = ("probe", "fine-tune", "scratch")
 """Ways to learn: a linear head on features, the whole pretrained net, or a net of one's own."""
@@ -38,7 +38,7 @@ class Settings:
     """How samples are handed out and how models are trained.
 
     Attributes:
-        kind: What is labelled: ``images`` or ``text``.
+        kind: The kind of samples: ``images`` or ``text``.
         text_column: The column of the texts in a table; None finds it by its name.
         multi_label: Whether an image may have any number of classes.
         overlap: How many people label each sample.
@@ -56,21 +56,21 @@ class Settings:
         weights: A file to begin from; None begins from the seed.
         layers: The layers to take from it; None is all that fit.
         image_size: The square's side in pixels that images are resized to; None suits the model.
-        strategy: What chooses the next samples.
+        strategy: The strategy that chooses the next samples.
         strategy_options: Its options.
         weak_strategy: What chooses instead while the model is so weak that the strategy would
             rank its most uncertain samples last; None keeps the strategy.
         epochs: Passes over the labels; None suits their number.
         lr: Learning rate; None suits the model.
-        augmentation: What happens to images in training.
+        augmentation: The augmentation of images in training.
         mean: Per channel, on the 0..1 scale; None measures it.
         std: Per channel, on the same scale.
         subset_factor: How many candidates are scored for each pick; down to 4 of them where the
             reserve of picks is long.
-        cold_start_images: How many images are looked at before there is a model.
+        cold_start_images: How many images are considered before there is a model.
         folds: Further nets, each without a part of the labels, that look for wrong labels.
         device: The device.
-        hints: Whether people see what the model thinks.
+        hints: Whether annotators see the model's predictions.
         ask_copies: Whether files that are byte for byte the same are asked about one by one.
 
     Raises:
@@ -217,7 +217,7 @@ class Settings:
         """Refuse models, backbones and strategies that are not there, before anybody labels.
 
         Raises:
-            InputError: Naming what is wrong.
+            InputError: Naming the wrong setting.
         """
         from steepest.core.devices import choose_device
         from steepest.models.backbones import find_backbone
@@ -251,7 +251,7 @@ def load_settings(connection: sqlite3.Connection) -> Settings | None:
     """Return the settings of a project; None if it is new.
 
     Raises:
-        DataError: If what the file holds is damaged.
+        DataError: If the content of the file is damaged.
         InputError: If one of them is not known here, or cannot be used.
     """
     rows = connection.execute("SELECT name, value FROM settings").fetchall()
@@ -281,7 +281,7 @@ def settle_kind(present: Settings | None, given: Settings | None, path: Path) ->
 
     Args:
         present: The project's settings; None if it is new.
-        given: What is to hold; None keeps what is stored.
+        given: The new settings; None keeps the stored ones.
         path: The folder or table.
     """
     if present is not None and given is None:

@@ -29,7 +29,7 @@ TEXT_SUFFIXES = frozenset({".txt"})
 """Suffixes of files that hold one text each."""
 
 MOST_TEXT_BYTES = 4 << 20
-"""Longer texts are refused: nobody reads them on a page."""
+"""Longer texts are refused: they are unreadable on a page."""
 
 _SUFFIXES: Mapping[str, frozenset[str]] = {
     "images": IMAGE_SUFFIXES | VOLUME_SUFFIXES,
@@ -88,7 +88,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> Stamp:
-        """Return the stamp of a file that the disk was asked about."""
+        """Return the stamp of a file from its status on disk."""
         return cls(status.st_size, status.st_mtime_ns, f"{status.st_ino:x}-{status.st_ctime_ns:x}")
 
     @classmethod
@@ -106,7 +106,7 @@ class Source(Protocol):
 
     Attributes:
         path: The folder or the table.
-        kind: What the samples are.
+        kind: The kind of the samples.
     """
 
     path: Path
@@ -162,7 +162,7 @@ class SampleFolder:
         self.kind: Kind = kind
 
     def is_there(self) -> bool:
-        """Decide whether there is such a folder."""
+        """Return whether the folder exists."""
         return os.path.isdir(self.path)  # noqa: PTH112 - never raises
 
     def walk(self, project: Path, refused: list[str], others: Counter[str]) -> Iterator[Found]:
@@ -338,7 +338,7 @@ def open_source(path: Path, kind: Kind, column: str | None = None) -> SampleFold
 
     Args:
         path: The folder or the table.
-        kind: What the samples are.
+        kind: The kind of the samples.
         column: The column of a table's texts; None finds it by its name.
     """
     return TextTable(path, column) if is_table(path) else SampleFolder(path, kind)

@@ -105,7 +105,7 @@ class Store:
 
     @contextmanager
     def writing(self, *, lasting: bool = True) -> Iterator[sqlite3.Connection]:
-        """Lend a connection whose changes are on disk at the end, or not made at all.
+        """Yield a connection; its changes are on disk at the end, or not made at all.
 
         Args:
             lasting: False does not wait for the disk: a power cut, and nothing less, may undo the
@@ -205,7 +205,7 @@ class CommitLog:
     disk that takes 4 ms for it would take 250 answers a second, and no more.
 
     Args:
-        path: The file whose log it is.
+        path: The database file of the log.
     """
 
     def __init__(self, path: Path) -> None:

@@ -31,7 +31,7 @@ from steepest.labelling.project.trainings import (
 )
 
 OVER = "over"
-"""What the process says when a training came to its end."""
+"""The process's message at the end of a training."""
 
 COMPUTED = "features"
 """What it says before how many features it has computed, and of how many."""
@@ -48,8 +48,8 @@ class Trainer:
     Args:
         store: The project's file.
         source: The location of the samples.
-        settings: Asked for what holds now.
-        clock: Says what time it is.
+        settings: Returns the current settings.
+        clock: Returns the present time.
         background: Whether to start processes; else requests only wait.
     """
 
@@ -216,7 +216,7 @@ class Trainer:
             if self._child is not None and self._child.poll() is None:
                 return self._child
             if self._child is not None and self._child.stdin is not None:
-                with contextlib.suppress(OSError):  # It ended by itself, between two trainings.
+                with contextlib.suppress(OSError):  # It ended on its own, between two trainings.
                     self._child.stdin.close()
             # Without -P, a module of the current directory would be imported in place of ours or
             # of Python's own, and people start the command in folders that they got from others.

@@ -31,7 +31,7 @@ class TrainingState:
         status: ``idle``, ``wanted`` or ``running``.
         stage: The work in progress, such as ``"train"``.
         done: How much of it, such as epochs.
-        total: How much there is.
+        total: The total amount.
         last: The latest training that came to an end, if any.
         model: The latest one that gave a model, if any.
         error: The error in it, in one line.
@@ -52,7 +52,7 @@ def request(connection: sqlite3.Connection, reason: str, now: float, folds: int 
     Args:
         connection: Within a transaction.
         reason: Why.
-        now: What time it is.
+        now: The present time.
         folds: Further models that look for wrong labels, in this training alone.
     """
     row = connection.execute("SELECT number FROM trainings WHERE status = 'wanted'").fetchone()
@@ -74,7 +74,7 @@ def claim(connection: sqlite3.Connection, token: str, now: float) -> int | None:
     Args:
         connection: Within a transaction.
         token: Says whose it is: who has another may not finish it.
-        now: What time it is.
+        now: The present time.
     """
     row = connection.execute("SELECT number FROM trainings WHERE status = 'wanted'").fetchone()
     if row is None:

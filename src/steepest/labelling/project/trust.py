@@ -53,7 +53,7 @@ def refuse_code(folder: Path, stored: Settings, named: Collection[str]) -> None:
 
     Args:
         folder: The folder of the project.
-        stored: What it is set to.
+        stored: Its stored value.
         named: The settings that whoever opens it has given.
 
     Raises:

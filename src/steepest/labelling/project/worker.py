@@ -71,7 +71,7 @@ def _work(store: Store, source: Source, tokens: queue.Queue[str]) -> int:
         if _read_settings(store).way != "probe":
             _work_ahead(store, source, features, tokens)
             if tokens.empty():
-                return 0  # What a net has taken of the memory is given back.
+                return 0  # The memory of a net is given back.
 
 
 def _read_settings(store: Store) -> Settings:
@@ -153,7 +153,7 @@ def _note_failure(store: Store, token: str, error: Exception) -> None:
 
 
 def _say(line: str) -> None:
-    # Whoever started this process may be about to end it.
+    # The parent may be about to end this process.
     with contextlib.suppress(OSError):
         os.write(sys.stdout.fileno(), f"{line}\n".encode())
 

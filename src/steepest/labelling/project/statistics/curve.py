@@ -21,7 +21,7 @@ class CurvePoint:
     Attributes:
         version: The model.
         labels: Number of labels that it was trained on.
-        validation: What it was tested on.
+        validation: The samples that it was tested on.
         correct: How many of these it got right.
         accuracy: Their share; None if there were none.
         low: Lower end of the 95 % interval.
@@ -47,7 +47,7 @@ class PredictionAgreement:
 
     Attributes:
         answers: First answers about samples with a prediction.
-        agreed: How many of these are what was predicted.
+        agreed: How many of these equal the prediction.
         share: Their share; None if there are none.
         low: Lower end of the 95 % interval.
         high: Upper end.

@@ -198,7 +198,7 @@ def fit_power_law(
 
     Args:
         labels: [P].
-        errors: Several curves at once [R, P].
+        errors: Several curves [R, P].
         weights: [P].
 
     Returns:

@@ -13,7 +13,7 @@ from steepest.labelling.project.history import STANDING
 from steepest.labelling.project.project import Project
 
 Votes = Mapping[int, Mapping[str, str]]
-"""What each person says about each image."""
+"""Each person's answer about each image."""
 
 
 @dataclass(frozen=True)

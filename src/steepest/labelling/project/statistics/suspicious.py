@@ -19,7 +19,7 @@ HINT_SHARE = 0.8
 """So many of the predictions that were at least as sure came true, or a hint is not shown."""
 
 FEWEST = 20
-"""So many predictions say something."""
+"""The fewest predictions for an estimate."""
 
 _LATEST = 100
 
@@ -69,8 +69,8 @@ class Suspicion:
 
     Attributes:
         sample: The sample.
-        labels: What people say.
-        predicted: What the model says.
+        labels: The annotators' labels.
+        predicted: The model's predictions.
         label_probability: How likely people are right in its eyes.
         probability: How likely it is right itself in its eyes.
         version: The model, or the round of models.
