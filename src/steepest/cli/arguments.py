@@ -84,7 +84,7 @@ def add_shared(parser: argparse._ActionsContainer, *names: str, **changes: Any) 
     Args:
         parser: A command's parser, or a group of it.
         names: The options.
-        changes: What is different here, such as the default.
+        changes: Changes for this command, such as the default.
     """
     for name in names:
         parser.add_argument(name, **{**_SHARED[name], **changes})

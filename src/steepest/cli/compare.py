@@ -225,11 +225,11 @@ def _show_groups(
     """Print the table of each comparison, and the remaining runs.
 
     Args:
-        comparisons: What to show.
+        comparisons: The comparisons to show.
         report: Whether to write the pages.
         baseline: The strategy others are compared with where it has a complete run, and random
             elsewhere; the tables say which.
-        metric: What is compared; the headline of each one's task if not given.
+        metric: The metric compared; by default the headline of each one's task.
     """
     for out in dict.fromkeys(comparing.out for comparing in comparisons):
         print(f"{out.name}:")

@@ -194,7 +194,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _choose_options(name: str, given: list[str]) -> dict[str, object]:
-    """Return the options given, or else those that read what is there."""
+    """Return the options given, or else those that match the stored files."""
     if given:
         return pairs(given)
     root = data_root()

@@ -420,7 +420,7 @@ def _noun(project: Project, count: int) -> str:
 
 
 def _say_way(settings: Settings) -> str:
-    """Describe what is trained on the labels."""
+    """Describe the model trained on the labels."""
     from steepest.labelling.web.filters import way
 
     if settings.way == "scratch" and settings.learn is None and settings.is_usual:

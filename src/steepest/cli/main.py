@@ -52,7 +52,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
 """Names with their help."""
 
 _WITHOUT_MEMORY = ("select", "strategies", "report", "pack", "bench", "completion")
-"""Commands that keep nothing of what was done until they are finished."""
+"""Commands that save nothing until they are finished."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

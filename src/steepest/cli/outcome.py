@@ -21,7 +21,7 @@ def show_outcome(
         folder: The comparison's.
         report: Whether to write the page.
         baseline: The strategy others are compared with; random if not given.
-        metric: What is compared; the task's headline if not given.
+        metric: The metric compared; by default the task's headline.
 
     Raises:
         UnknownNameError: If the comparison has no strategy of the baseline's name.

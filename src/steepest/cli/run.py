@@ -48,7 +48,7 @@ def execute(arguments: argparse.Namespace) -> int:
     followed = [(arguments.out.resolve().name, arguments.out, config)]
     try:
         records = experiment.run(deadline_of(arguments))
-        if tracking is not None:  # What an earlier call could not send.
+        if tracking is not None:  # Records that an earlier call could not send.
             tracking.update(followed)
     finally:
         if tracking is not None:

@@ -29,7 +29,7 @@ class AuxiliaryModels:
     """The models beside the task's own in one cycle.
 
     Args:
-        setup: Its strategy says what is needed.
+        setup: The setup; its strategy declares the models needed.
         folder: Where it is kept from cycle to cycle.
         cycle: The cycle that begins.
         model: The task's model, before its training.
@@ -50,12 +50,12 @@ class AuxiliaryModels:
         """Train the rest of the committee, each from its own first weights and in its own order.
 
         Args:
-            pool: Says what is labelled.
+            pool: The pool, with the labelled samples.
             training: The cost of the model's own training.
             side_by_side: Trains several at a time, where that is possible.
 
         Returns:
-            What theirs cost; None without a committee.
+            The cost of their training; None without a committee.
         """
         setup, cycle = self._setup, self._cycle
         if setup.strategy.members < 2:

@@ -73,7 +73,7 @@ def check_budget(config: Config, data: ImageSet) -> None:
     """Refuse a loop that asks for more labels than there are samples.
 
     Raises:
-        ConfigError: Saying what to lower.
+        ConfigError: Naming the setting to lower.
     """
     loop = config.loop
     budget = loop.initial + loop.k * (loop.cycles - 1)

@@ -91,10 +91,10 @@ class SideBySide:
         """Train models in place, if it can be done side by side.
 
         Args:
-            common: What ``fit`` takes for all of them, but ``progress``.
+            common: The arguments of ``fit`` common to all of them, except ``progress``.
             trainings: What it takes for each: the model, on the CPU, and what else differs.
             progress: Updated after each epoch of any of them.
-            peak_bytes: What one such training takes of a GPU's memory.
+            peak_bytes: The GPU memory of one such training.
 
         Returns:
             What it cost; None if they have to be trained here, one after the other.

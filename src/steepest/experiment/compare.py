@@ -83,7 +83,7 @@ def compare(
     Raises:
         RunFolderError: If the folder belongs to another comparison.
         FailedRunsError: If runs failed, after all the others.
-        SteepestError: If a worker process was killed; what it did is resumable.
+        SteepestError: If a worker process was killed; its work can be resumed.
     """
     comparing = Comparing(config, strategies, seeds, Path(out))
     run_missing(
@@ -125,7 +125,7 @@ def run_missing(
     Raises:
         RunFolderError: If a folder belongs to something else.
         FailedRunsError: If runs failed, after all the others.
-        SteepestError: If a worker process was killed; what it did is resumable.
+        SteepestError: If a worker process was killed; its work can be resumed.
     """
     missing = [run for run in all_runs(comparisons) if not run.complete]
     on_ray = as_engine(engine)
@@ -305,7 +305,7 @@ def _work(
     report = folder / _TRACE
     try:
         with warnings.catch_warnings():
-            # Whoever started this has met the same data and strategy, and shown what they warn of.
+            # The parent process has loaded the same data and strategy, and shown their warnings.
             warnings.simplefilter("ignore", SteepestWarning)
             config = from_table(Config, table)
             data = _LOADED.load(config)

@@ -52,7 +52,7 @@ def measured_as(task: str, metrics: Mapping[str, Any]) -> str:
 
     Args:
         task: A task's name.
-        metrics: What is on record.
+        metrics: The recorded metrics.
     """
     if ":" not in task:
         return task
@@ -114,7 +114,7 @@ class Comparison:
         config: The configuration as nested tables.
         commands: Every command that gave records, each once, the first first; those of older
             versions may not be on record.
-        versions: Versions of what was used.
+        versions: Versions of the packages used.
         single: Whether this is one run outside of a comparison.
         variants: Name and options of the strategy behind a label, where they are on record.
         task: The registered task that it is measured as; the configuration's if not given.

@@ -202,7 +202,7 @@ def presets() -> list[str]:
 
 
 VARIANTS = ("fast", "smoke")
-"""Tables in which a configuration says what to change for a quick look, and for a mere trial."""
+"""Tables of the changes that a configuration makes for a quick run, and for a smoke test."""
 
 
 def load_config(

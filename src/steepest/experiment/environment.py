@@ -64,7 +64,7 @@ def code_of(config: Config, *, strategy: bool = True) -> dict[str, str]:
 
 
 def changed_modules(folder: Path, config: Config) -> list[str]:
-    """Return the modules that are not what they were when a run's last record was made."""
+    """Return the modules that have changed since a run's last record."""
     now = code_of(config)
     entries = read_journal(folder / "records.jsonl")[0] if now else []
     recorded_code: Any = (entries[-1].get("environment") if entries else None) or {}

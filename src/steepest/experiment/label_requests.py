@@ -29,7 +29,7 @@ def check_labeller(who: object) -> None:
 
 
 def ask(setup: Setup, pool: Pool, labeller: Labeller, ids: Sequence[SampleId], cycle: int) -> None:
-    """Ask for labels; samples already asked about or answered are skipped.
+    """Request labels; samples already requested or answered are skipped.
 
     Args:
         setup: Its task says what a label can be, its strategy chose.

@@ -41,7 +41,7 @@ class Experiment:
     """One run of the active-learning loop, resumable at every moment.
 
     Args:
-        config: What to run.
+        config: The configuration to run.
         out: The run's folder. The same folder and configuration resume where they stopped.
         data: The data set, if it is loaded already.
         labeller: Answers the queries; by default with the data set's own labels.

@@ -32,7 +32,7 @@ class Setup:
     """A run's configuration with its data set, strategy, task and device, and models for them.
 
     Args:
-        config: What to run.
+        config: The configuration to run.
         data: The data set, if it is loaded already.
         progress: Updated during trainings and scorings.
 
@@ -127,10 +127,10 @@ class Setup:
 
         Args:
             model: Trained in place.
-            pool: Says what is labelled.
+            pool: The pool, with the labelled samples.
             checkpoint: Where the state is kept.
             purpose: What this training is for: it decides order, augmentation and dropout.
-            extra: What is trained along.
+            extra: The auxiliary model trained along with it.
         """
         return fit(
             model,

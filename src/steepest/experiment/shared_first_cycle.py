@@ -101,7 +101,7 @@ def train_cycle(
     Args:
         setup: Says how it is trained.
         model: Trained in place.
-        pool: Says what is labelled.
+        pool: The pool, with the labelled samples.
         cycle: The cycle.
         checkpoint: Where the state of the training is kept.
         extra: A head that is trained along.

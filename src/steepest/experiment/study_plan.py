@@ -70,7 +70,7 @@ class Plan:
 
         Args:
             groups: Names of groups; all of them if not given.
-            labels: What strategies are called; all of them if not given. ``random`` is added to
+            labels: Names of strategies; all of them if not given. ``random`` is added to
                 each comparison that is left, as to any.
             seeds: Seeds; all of them if not given.
 

@@ -62,7 +62,7 @@ def check_folder_name(kind: str, name: str) -> None:
     """Refuse what cannot name a folder on every system, or leads out of where it belongs.
 
     Raises:
-        InputError: Saying what may be in it.
+        InputError: Naming the characters allowed.
     """
     if not _FOLDER.fullmatch(name):
         raise InputError(

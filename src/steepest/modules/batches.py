@@ -202,7 +202,7 @@ def check_finite(inputs: Inputs, names: Sequence[SampleId] | None = None) -> Non
 
     Args:
         inputs: N samples.
-        names: What to call them [N]; their place in the batch if None.
+        names: Their names in errors [N]; by default their position in the batch.
 
     Raises:
         NonFiniteError: Names the first sample concerned, and the input where there are several.

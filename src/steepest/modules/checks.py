@@ -84,7 +84,7 @@ def check_reached(losses: Sequence[Tensor]) -> None:
     """Raise if no loss leads back to any parameter: every norm would be 0.
 
     Raises:
-        ModelError: Says what cuts outputs off.
+        ModelError: Naming the function that detaches the outputs.
     """
     if not any(loss.requires_grad for loss in losses):
         raise ModelError(

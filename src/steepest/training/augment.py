@@ -43,7 +43,7 @@ class CropFlip:
         Args:
             images: [B, C, H, W], of any type.
             draws: Rows of ``draw`` [B, 3], on the same device.
-            fill: What the padding holds.
+            fill: The value of the padding.
 
         Returns:
             Changed images [B, C, H, W].

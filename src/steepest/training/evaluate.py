@@ -88,7 +88,7 @@ def evaluate(
 
     Args:
         model: Maps images [B, C, ...] to logits [B, K, ...]; it is moved to ``device``.
-        task: Decides what is measured.
+        task: Defines the metrics.
         images: uint8 or float32 [N, C, ...].
         labels: The task's targets [N, ...].
         mean: Per channel, of bytes on the 0..1 scale [C].

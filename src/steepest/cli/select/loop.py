@@ -53,7 +53,7 @@ def add_loop_arguments(parser: argparse._ActionsContainer) -> None:
 def loop_settings(arguments: argparse.Namespace) -> Settings | None:
     """Return the settings of the loop that is meant, or None if none is.
 
-    What the loop knows already need not be said again: it is put into the arguments.
+    Settings known to the loop need not be repeated: they are put into the arguments.
 
     Raises:
         InputError: If the classes are not known, or labels would be written over.
@@ -116,7 +116,7 @@ def choose_round(
     """Choose the next round of a loop, record it, and write the waiting samples.
 
     Returns:
-        What was chosen now; None if enough samples wait.
+        The new picks; None if enough samples wait.
     """
     samples = as_samples(pool)
     words = Vocabulary(settings.task, settings.classes)

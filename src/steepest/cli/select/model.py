@@ -89,7 +89,7 @@ def make_model(arguments: argparse.Namespace) -> nn.Module:
     """Return the model that was named, with the weights that it is made with.
 
     Raises:
-        InputError: If it cannot be made of what was given.
+        InputError: If it cannot be made from the arguments.
     """
     from steepest.models import build
     from steepest.models.factory import call_factory, find_made

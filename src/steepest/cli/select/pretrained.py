@@ -178,7 +178,7 @@ def _labels(arguments: argparse.Namespace, table: FeatureTable, pool: object) ->
     from steepest.data.texts import TextRows
 
     root = arguments.pool if arguments.pool.is_dir() else None
-    # What cannot be read as an image has a name all the same.
+    # Files that cannot be read as images have names all the same.
     damaged = {str(name) for name, _ in table.skipped}
     found = LabelTable(dict(pool.labels) if isinstance(pool, TextRows) else {})
     for path in arguments.labels:

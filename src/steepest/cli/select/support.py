@@ -97,7 +97,7 @@ def read_labelled(
     """
     if path is None:
         return None, {}
-    # A range knows what is in it: no table of a million numbers for the sake of a few.
+    # A range tests membership directly, without a table of a million numbers.
     known = None if isinstance(ids, range) else {str(sample): sample for sample in ids}
     found: list[int | str] = []
     labels: dict[int | str, int] = {}
@@ -113,7 +113,7 @@ def read_labelled(
 
 
 def _rows(path: Path, known: Collection[str]) -> Iterator[tuple[str, str, str, str | None]]:
-    """Yield where a row stands, what it says as a whole, its id and its class, if it has one."""
+    """Yield a row's position, its whole text, its id and its class, if it has one."""
     if path.suffix == ".json":
         for rank, name in enumerate(Selection.load(path).ids, start=1):
             yield f"rank {rank}", str(name), str(name), None
@@ -135,7 +135,7 @@ def _rows(path: Path, known: Collection[str]) -> Iterator[tuple[str, str, str, s
         if not line or (number == 1 and (name, label) == _HEADER):
             continue
         if line in known:
-            # A name may hold a comma itself: then what follows is no class.
+            # A name may itself contain a comma: then the rest is no class.
             name, label = line, None
         yield f"line {number}", line, name, label
 

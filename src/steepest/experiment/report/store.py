@@ -104,7 +104,7 @@ def pack(folder: Path, file: Path | None = None) -> Path:
     samples, which would be three quarters of an archive, keep three digits.
 
     Args:
-        folder: What a comparison or a run wrote; it is left as it is.
+        folder: The folder of a comparison or a run; it is not changed.
         file: Where to write; beside the folder, as NAME.tar.xz, if not given.
 
     Returns:

@@ -64,11 +64,11 @@ def write_report(
     Each file is replaced in one step, so that a reader never sees half of it.
 
     Args:
-        folder: What a comparison or a run wrote, or the archive that ``pack`` made of it.
+        folder: The folder of a comparison or a run, or the archive that ``pack`` made of it.
         out: Where to put the report; into ``folder`` if not given, and for an archive into the
             folder beside it that has its name.
         baseline: The strategy others are compared with; random if not given.
-        metric: What is compared, higher being better; the task's headline if not given.
+        metric: The metric compared, higher being better; by default the task's headline.
         own_code: Whether to run code that the folder names as its data set, for pictures and the
             classes' names. Say so only of a folder that is your own.
 

@@ -1,4 +1,4 @@
-"""Arguments of calls, and what kind of function is called."""
+"""Arguments of calls, and the kind of the called function."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ASKS: frozenset[Callable[..., Any]] = frozenset(
         torch.is_floating_point, torch.numel,
     ]
 )  # fmt: skip
-"""What asks a tensor for its type or shape."""
+"""Functions that read a tensor's type or shape."""
 
 _HOST = (
     "item tolist numpy __array__ __bool__ __int__ __float__ __index__ __complex__ __contains__ "
@@ -99,7 +99,7 @@ HOST: frozenset[Callable[..., Any]] = frozenset(
     for name in _HOST.split()
     if name != "__len__" and hasattr(where, name)
 )
-"""What gives the host values."""
+"""Functions that copy values to the host."""
 
 _FACTORIES = "zeros ones empty full zeros_like ones_like empty_like full_like"
 _NEW = "new_zeros new_ones new_empty new_full"
@@ -107,7 +107,7 @@ FACTORIES: frozenset[Callable[..., Any]] = frozenset(
     [getattr(torch, name) for name in _FACTORIES.split()]
     + [getattr(Tensor, name) for name in _NEW.split()]
 )
-"""What makes tensors that a model may write its results into."""
+"""Functions that create tensors for a model to write its results into."""
 
 
 def opened(

@@ -112,7 +112,7 @@ class Samples:
         """Return the model's output for the whole batch.
 
         Args:
-            outputs: What it returned for each sample.
+            outputs: Its result for each sample.
             few: A number of samples.
             shapes: Of the tensors that it returned for so many.
         """

@@ -18,13 +18,13 @@ class Source:
     gradients are sent back through ``origin`` sample by sample.
 
     Attributes:
-        tensor: What the model holds.
+        tensor: The model's own tensor.
         parameter: The parameter itself, if it is one.
         origin: The same values, connected to the parents.
         parents: The sources it was made of.
         maker: The function that made it.
         step: Its number among the sources.
-        copy: What functions are given in its place.
+        copy: The tensor passed to functions in its place.
         spent: Whether the model wrote into it, so that something else has taken its place.
     """
 

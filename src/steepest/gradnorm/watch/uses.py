@@ -1,4 +1,4 @@
-"""One use of parameters on the data: what it was given, and what its gradient tells."""
+"""One use of parameters on the data: its inputs, and the measurement of its gradient."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Use:
 
     Args:
         place: Its place among the uses of the model.
-        function: What was called.
+        function: The called function.
         rule: Its rule, if it has one.
         samples: The samples.
         arguments: Its arguments.
@@ -185,7 +185,7 @@ class Use:
 
 
 _NOT_COVERED = (NotImplementedError, RuntimeError, IndexError, KeyError, TypeError, ValueError)
-"""What a rule raises for a call that it was not made for."""
+"""Raised by a rule for a call that it does not support."""
 
 
 class _Differentiated:

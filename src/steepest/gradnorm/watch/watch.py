@@ -35,7 +35,7 @@ _OF_ATTENTION = (
     "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa",
 )  # fmt: skip
 _IMAGES = 4
-"""Dimensions of what attention kernels take."""
+"""Dimensions of the inputs of attention kernels."""
 
 _HOOKS = {Tensor.register_hook, Tensor.register_post_accumulate_grad_hook}
 _SUMS_IN_PLACE = {Tensor.add_, Tensor.sub_}

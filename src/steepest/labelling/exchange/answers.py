@@ -20,7 +20,7 @@ from steepest.pool.values import Label, check_text
 
 @dataclass(frozen=True)
 class Answer:
-    """A label, or that nobody can give one.
+    """A label, or a mark that none can be given.
 
     Attributes:
         id: The sample.
@@ -72,7 +72,7 @@ class Change:
     """One verb for one sample.
 
     Attributes:
-        verb: What to do.
+        verb: The action.
         id: The sample.
         label: Its label, for verbs that give one.
         who: By whose decision.
@@ -188,7 +188,7 @@ def to_answers(
     """Return what the rows say; those without an answer are passed over.
 
     Args:
-        rows: What was read.
+        rows: The rows that were read.
         path: From which file.
         words: The task and its classes.
         pool: The samples.

@@ -230,7 +230,7 @@ class LoopFolder:
         """Refuse other classes or samples: ids and class numbers would change their meaning.
 
         Raises:
-            RunFolderError: Says what is different.
+            RunFolderError: Names the difference.
         """
         here = self.vocabulary
         if (settings.task, settings.classes) != (here.task, here.names):
@@ -256,7 +256,7 @@ class LoopFolder:
         """Refuse another array than the one that the loop began with.
 
         Raises:
-            RunFolderError: Says what is different.
+            RunFolderError: Names the difference.
         """
         known = self._settings.array
         if known is None or given is None or known == given:
@@ -285,7 +285,7 @@ class LoopFolder:
 
 def next_round(pool: Pool) -> int:
     """Return the number of rounds so far, which is the number of the next."""
-    # A sample whose answer was taken back is asked about again, and that is no new round.
+    # A sample whose answer was undone is requested again, without a new round.
     asked = (e for e in pool.events() if e.verb is Verb.QUERY and not e.who.startswith(SERVER))
     return max((event.cycle for event in asked), default=-1) + 1
 

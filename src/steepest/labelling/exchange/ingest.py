@@ -31,7 +31,7 @@ class Ingested:
         skipped: Samples that were set aside.
         known: Answers that were on record already.
         withdrawn: Samples that wait again, because their answer was taken back.
-        waiting: Samples that were asked about and have no answer yet.
+        waiting: Samples that were requested and have no answer yet.
     """
 
     new: int
@@ -66,7 +66,7 @@ def ingest(
 
     Raises:
         InputError: If the file cannot be used; the pool is then unchanged.
-        PoolError: If it contradicts what is on record; the pool is then unchanged.
+        PoolError: If it contradicts the records; the pool is then unchanged.
         JournalError: If the pool has lost labels that are in the loop's table.
     """
     file = FORMATS.get(kind or find_kind(path))()
@@ -101,7 +101,7 @@ def ingest_answers(
 
     Raises:
         InputError: If the file cannot be used; the pool is then unchanged.
-        PoolError: If it contradicts what is on record; the pool is then unchanged.
+        PoolError: If it contradicts the records; the pool is then unchanged.
         JournalError: If the pool has lost labels that are in the loop's table.
     """
     with folder.open_pool() as pool, pool.transaction():
@@ -163,7 +163,7 @@ def label_table(folder: LoopFolder, pool: Pool) -> str:
 def write_label_table(folder: LoopFolder) -> None:
     """Rewrite the table of all labels, if it has changed."""
     file = folder.path / LABELS
-    # Within a transaction, so that nobody writes an older one over it.
+    # Within a transaction, so that no other process overwrites it with an older one.
     with folder.open_pool() as pool, pool.transaction():
         table = label_table(folder, pool).encode()
         if not file.exists() or file.read_bytes() != table:

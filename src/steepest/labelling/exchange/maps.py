@@ -1,4 +1,4 @@
-"""Label maps on disk, named by what they hold: a changed map is another file."""
+"""Label maps on disk, named by their content: a changed map is another file."""
 
 from __future__ import annotations
 

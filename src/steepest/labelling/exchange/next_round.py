@@ -53,7 +53,7 @@ def find_waiting(folder: LoopFolder, pool: ProjectPool) -> list[Numbered]:
 
 @dataclass(frozen=True)
 class Taken:
-    """The samples that people are asked about now.
+    """The samples that wait for a label now.
 
     Attributes:
         number: The number of the last round.
@@ -89,7 +89,7 @@ def take_round(
     Args:
         folder: The loop; begun here if it is new.
         ids: All samples of the pool.
-        request: What decides about the picks besides the pool's state, as plain values.
+        request: The settings that determine the picks besides the pool's state, as plain values.
         k: How many samples should wait.
         choose: Chooses that many samples, given the pool as it is.
         guess: Returns the model's own labels.

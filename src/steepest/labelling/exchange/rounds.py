@@ -1,4 +1,4 @@
-"""Rounds of picks: what was requested, what was chosen, what the model thinks."""
+"""Rounds of picks: the request, the chosen samples, and the model's predictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Round:
     Attributes:
         picks: The selection.
         guesses: The model's own label of each pick [k]; empty if it was not asked.
-        request: What decided about the picks besides the pool's state.
+        request: The settings that determined the picks besides the pool's state.
     """
 
     picks: Selection

@@ -71,11 +71,11 @@ def create_app(
     """Put a project on pages.
 
     Args:
-        project: What is labelled; the caller closes it, after the pages.
+        project: The project to label; the caller closes it, after the pages.
         token: Who knows it may come in.
         host: The address that is listened on.
         name: The person who labels, unless the browser says otherwise; None asks.
-        cookie: What the browser's cookies are called, to keep two projects apart.
+        cookie: The name of the browser's cookies, to keep two projects apart.
 
     Returns:
         An ASGI application.

@@ -36,7 +36,7 @@ _BODY_SECONDS = 20.0
 """How long a request may pause within its body."""
 
 LET_IN = "steepest.let_in"
-"""What the gate notes in a request's scope once it has let the request through."""
+"""The key that the gate sets in the scope of a request that it has admitted."""
 
 _Ends = tuple[object, object]
 

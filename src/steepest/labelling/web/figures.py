@@ -29,7 +29,7 @@ class Figure:
     Attributes:
         counts: How many images are in which state.
         curve: The models so far.
-        agreement: How often people say what was predicted.
+        agreement: The share of answers that equal the prediction.
         speed: How fast people are.
         balance: How many labels each class has.
         suspicious: Labels to look at again.
@@ -59,7 +59,7 @@ class Work:
 
     Attributes:
         training: The state of the training process.
-        batch: What is being labelled.
+        batch: The batch being labelled.
         features: How many images have features, and of how many; None if that is not known.
     """
 

@@ -94,9 +94,9 @@ def read_folders(
 
     Args:
         given: The zip file.
-        name: What people call it.
+        name: Its name.
         classes: What is known; several folders of one image are several classes, or a mistake.
-        kind: What the samples are.
+        kind: The kind of the samples.
 
     Raises:
         InputError: If it is no zip file, has no image, or a name has no class.

@@ -48,10 +48,10 @@ _SAFETY = {
 
 
 class Gate:
-    """Stands before the pages and turns away whatever did not come from them.
+    """Wraps the pages and rejects requests that did not come from them.
 
     Args:
-        app: What is behind it.
+        app: The application behind it.
         token: Who knows it may come in.
         host: The address that is listened on; decides which names the server answers to.
         cookie: The name under which browsers keep that they were let in. What they keep is made

@@ -63,7 +63,7 @@ class PageContext:
         name: The person who labels, unless the browser says otherwise.
         cookie: The name under which browsers keep who labels.
         browser_cookie: The name under which they keep what tells them from each other.
-        figures: What is shown about the work so far.
+        figures: The figures about the work so far.
     """
 
     project: Project
@@ -163,7 +163,7 @@ class PageContext:
 
         Args:
             template: Its file.
-            values: What is said in it.
+            values: The values inserted into it.
             who: Who it is for.
             events: What the page is told besides.
         """
@@ -245,7 +245,7 @@ def show_after_saving(
 
     Args:
         show: Makes the page.
-        saved: What is on disk.
+        saved: The data already on disk.
         failing: What cannot be done, after "but".
         view: Where it is shown: ``one`` looks for the next image by itself.
     """

@@ -70,7 +70,7 @@ def serve(
     """Show the pages until Ctrl-C or a request to end.
 
     Args:
-        project: What is labelled.
+        project: The project to label.
         token: Who knows it may come in.
         host: The address that is listened on.
         listener: A port that was taken.

@@ -14,7 +14,7 @@ from steepest.core.files import SCRATCH_PREFIX
 from steepest.errors import InputError, SettingWarning
 
 TOKEN_NAME = "token"  # noqa: S105 - the name of a file
-"""What the file is called in the folder of a project."""
+"""The name of the file in the folder of a project."""
 
 _TOKEN_BYTES = 32
 _TOKEN = re.compile(r"[\w-]{43}\n", re.ASCII)

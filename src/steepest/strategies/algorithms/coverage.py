@@ -83,7 +83,7 @@ def greedy_coverage(
 
     Args:
         rows: Candidates [N, D], of length about 1.
-        weights: What covering each is worth [N], at least 0.
+        weights: The value of covering each [N], at least 0.
         k: How many to take.
         width: σ², more than 0.
         centres: Rows that cover from the beginning [M, D].

@@ -242,5 +242,5 @@ class ListedPairs:
 
 
 def rounding_square(squares: Tensor) -> float:
-    """Return what a squared distance between equal rows of length 1 may be by rounding."""
+    """Return the rounding error of a squared distance between equal rows of length 1."""
     return 16 * torch.finfo(squares.dtype).eps

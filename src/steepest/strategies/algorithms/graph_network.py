@@ -115,7 +115,7 @@ class GraphNetwork(nn.Module):
         Args:
             graph: The nodes.
             spread: ÂX [n, D]; it never changes, so it is made once.
-            kept: What dropout multiplies the hidden features by [n, H].
+            kept: The dropout factors of the hidden features [n, H].
         """
         hidden = torch.addmm(self.first_bias, spread, self.first).relu()
         hidden = hidden if kept is None else hidden * kept

@@ -125,7 +125,7 @@ class JointLabels:
         """Follow every configuration with each label of one more sample."""
         joint = (self._log_joint[:, None] + log_p.T[None]).flatten(0, 1)
         log_q = joint.logsumexp(1) - math.log(self._networks)
-        # What cannot happen tells nothing of the networks.
+        # An impossible outcome carries no information about the networks.
         possible = log_q > -torch.inf
         self._log_joint, self._weights = joint[possible], log_q[possible].exp()
 

@@ -88,7 +88,7 @@ def check_size(points: int) -> None:
     """Refuse more points than can be solved for.
 
     Raises:
-        InputError: Saying what to use instead.
+        InputError: With an alternative.
     """
     if points > LIMIT:
         raise InputError(

@@ -26,15 +26,15 @@ def choose_within_budget(
     """Return the set of samples of the highest total value whose costs fit into a budget.
 
     Costs are counted in whole units, rounded up, so that the budget is never exceeded. With equal
-    costs these are the samples of the highest values; of equal values the first ones. What has
-    no value is left out.
+    costs these are the samples of the highest values; of equal values the first ones. Samples
+    without value are left out.
 
     Takes O(N · Q) time for a budget of Q units, and O(N + Q) memory beside bounded scratch space.
 
     Args:
         values: How much each is wanted [N]; at least 0, such as scores.
         costs: The cost of labelling each [N]; at least 0, in the budget's terms.
-        budget: What may be spent.
+        budget: The total cost allowed.
         unit: How finely costs are distinguished; larger is quicker.
 
     Returns:

@@ -34,7 +34,7 @@ class Points:
 
     Args:
         factors: One matrix [N, D], or two [N, C] and [N, D], of any floating type.
-        origin: What the coordinates of a single factor are measured from [D]. Distances do not
+        origin: The origin of the coordinates of a single factor [D]. Distances do not
             depend on it, but the digits that they keep do.
     """
 

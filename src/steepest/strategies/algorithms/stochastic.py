@@ -13,7 +13,7 @@ from steepest.errors import InputError, UnknownNameError
 from steepest.strategies.algorithms.top_k import top_k
 
 Kind = Literal["power", "softmax", "softrank"]
-"""What is perturbed: the score's logarithm, the score, or its rank's negative logarithm."""
+"""The perturbed value: the score's logarithm, the score, or its rank's negative logarithm."""
 
 KINDS: tuple[Kind, ...] = ("power", "softmax", "softrank")
 
@@ -40,7 +40,7 @@ def perturb(
     Args:
         values: Scores [N]; higher is more wanted.
         ids: Ids [N], which key the noise.
-        kind: What is perturbed.
+        kind: The value that is perturbed.
         beta: How much the score counts; large is the plain top k, small is an even draw.
         seed: Seeds the noise, and the ties of ranks.
 

@@ -52,7 +52,7 @@ def _in_question(values: npt.NDArray[np.float64], k: int, typical: float) -> npt
     """Return the positions of all values that can be among the k highest, in the pool's order.
 
     A level that begins at h holds nothing below h − r for its rounding r. Where it has the k-th
-    value v, h is at most r above v: what is more than 2 r below v is in none of the first k.
+    value v, h is at most r above v: scores more than 2 r below v are in none of the first k.
     """
     if not 0 < k < len(values):
         return np.arange(len(values))

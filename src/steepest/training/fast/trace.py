@@ -87,7 +87,7 @@ class OwnNorms(TorchFunctionMode):
     """Within it, batches are normalised by our own operator, whatever module asks for it.
 
     Args:
-        usable: Says for what kind of activations.
+        usable: The kind of activations supported.
     """
 
     def __init__(self, usable: Callable[[Tensor], bool]) -> None:

@@ -76,8 +76,8 @@ def normed_backward(
     Args:
         first: Gradient at the result, like x.
         second: Added to it if given.
-        x: What was normalised.
-        result: What ``normed`` returned; needed if there was a residual and a ReLU.
+        x: The input that was normalised.
+        result: The result of ``normed``; needed if there was a residual and a ReLU.
         mean: As returned [C].
         inverse: As returned [C].
         weight: Scale [C].
