@@ -86,7 +86,7 @@ class Holding:
 
     Attributes:
         name: The name it is loaded by.
-        title: What it is.
+        title: Its title.
         task: What is learned from it.
         train_count: Number of training samples of a complete copy.
         test_count: Number of test samples.
@@ -95,8 +95,8 @@ class Holding:
         terms: The publisher's terms.
         site: The publisher's page.
         files: The official files.
-        layouts: What may lie in the data folder; the first that is there counts.
-        holds: What the data folder must hold, as errors say it.
+        layouts: The layouts accepted in the data folder; the first one found is used.
+        holds: The required content of the data folder, as worded in errors.
         counts: Further numbers of a complete copy, by name.
     """
 

@@ -76,7 +76,7 @@ def check_names(names: tuple[str, ...], count: int, where: str) -> None:
     """Refuse another number of classes.
 
     Raises:
-        DataError: Saying how many there are.
+        DataError: With their number.
     """
     if len(set(names)) != count or len(names) != count:
         raise DataError(f"{where}: {len(set(names))} classes instead of {count}")
@@ -86,7 +86,7 @@ def check_count(found: int, count: int, where: str) -> None:
     """Refuse another number of images.
 
     Raises:
-        DataError: Saying how many there are.
+        DataError: With their number.
     """
     if found != count:
         raise DataError(f"{where}: {found} images instead of {count}")

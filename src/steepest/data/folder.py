@@ -27,7 +27,7 @@ class ImageFolder(Dataset[Tensor]):
 
     Args:
         root: The folder.
-        size: What images are resized to: one side, or (height, width). ``None`` keeps them as
+        size: The size of resized images: one side, or (height, width). ``None`` keeps them as
             they are, and all must then be of one size.
         channels: 3 for colour, 1 for grey.
         mean: Per-channel mean to subtract, on the 0..1 scale [C].
@@ -104,7 +104,7 @@ def check_folder(root: Path) -> None:
     """Raise if it is not a folder.
 
     Raises:
-        DataError: Saying what is there instead.
+        DataError: Naming the files found instead.
     """
     if not root.is_dir():
         what = "is a file, and no folder of images" if root.exists() else "no such folder"

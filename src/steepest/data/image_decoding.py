@@ -309,7 +309,7 @@ def refuse_pages(image: Image.Image) -> None:
     Smaller copies of the first page and masks, as scanners and editors add them, are no pages.
 
     Raises:
-        ValueError: Saying what to do.
+        ValueError: With the remedy.
     """
     if image.format != "TIFF":
         return

@@ -190,7 +190,7 @@ class ListedImages(Dataset[Tensor]):
         root: The folder, here or remote.
         names: Paths below it, which are the samples' ids: a list, or a file with one on each line;
             of a ``.csv`` file the column ``id``, or else the first.
-        size: What images are resized to: one side, or (height, width). ``None`` keeps them as
+        size: The size of resized images: one side, or (height, width). ``None`` keeps them as
             they are, and all must then be of one size.
         channels: 3 for colour, 1 for grey.
         mean: Per-channel mean to subtract, on the 0..1 scale [C].

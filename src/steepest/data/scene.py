@@ -43,7 +43,7 @@ class SceneFiles:
         image_end: How many characters at the end of an image's name a map's name does not share.
         maps: The folder of the maps, whose folders are called as those of the images.
         map_ends: How the names of maps end, for each kind of map.
-        tables: What each byte stands for, for each kind of map [kinds, 256].
+        tables: The meaning of each byte, for each kind of map [kinds, 256].
         kinds: The kind of each image's map [N].
     """
 

@@ -131,7 +131,7 @@ def check_kind(labels: Labels) -> None:
     """Refuse labels of no known kind.
 
     Raises:
-        DataError: Saying which kinds there are.
+        DataError: Naming the kinds found.
     """
     dimensions = len(labels.shape)
     known = {torch.int64: dimensions == 1, torch.uint8: dimensions > 2, torch.bool: dimensions == 2}

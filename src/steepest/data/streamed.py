@@ -58,7 +58,7 @@ def choose_workers(workers: int | None) -> int:
 class Streamed:
     """A column of samples that is read a batch at a time.
 
-    What is read depends on the rows and the draws alone, not on the number of workers.
+    The result depends only on the rows and the draws, not on the number of workers.
 
     Args:
         reader: Reads one sample.

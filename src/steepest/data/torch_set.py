@@ -133,7 +133,7 @@ def from_hugging_face(
         size: As for ``from_torch``, like the other options.
         mean: Per channel.
         std: Per channel.
-        task: What the labels are for.
+        task: The task of the labels.
         name: The name of the data set.
         workers: Processes that read ahead.
 

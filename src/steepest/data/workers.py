@@ -42,7 +42,7 @@ def read_ahead(
 
     Args:
         read: Reads one sample.
-        jobs: What to read.
+        jobs: The batches to read.
         shape: Of one sample.
         dtype: Of one sample.
         workers: How many processes.

@@ -111,7 +111,7 @@ def say_pace(done: int, total: int, seconds: float) -> str:
     Args:
         done: Samples so far.
         total: All samples.
-        seconds: What those so far took.
+        seconds: The time of those so far.
     """
     if not done or seconds <= 0:
         return ""

@@ -171,7 +171,7 @@ def refuse_links(path: Path, inside: Path) -> None:
     """Refuse a place that leads elsewhere: in a folder of somebody else's it may lead anywhere.
 
     Args:
-        path: What will be written.
+        path: The file to be written.
         inside: Parts of the path below this folder are looked at.
 
     Raises:

@@ -215,7 +215,7 @@ def _together(objective: Objective, directions: Sequence[Vector], progress: Prog
         measuring(objective.model),
         progress.task("influence", total) as step,
     ):
-        # What cannot be batched is computed direction by direction after all, with a warning.
+        # Without batching, the directions are computed one by one, with a warning.
         warnings.filterwarnings("error", "There is a performance drop", UserWarning)
         for inputs, targets in objective.batches():
             parts += in_parts(on_batch, inputs, targets)

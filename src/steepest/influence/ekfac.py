@@ -164,7 +164,7 @@ def only_where_known(
     Args:
         labels: Drawn class indices [N, ...].
         targets: Labels of the samples [N, ...]; None if unknown.
-        ignored: What a target says where no class is known; None if every position has one.
+        ignored: The target where no class is known; None if every position has one.
 
     Returns:
         Class indices with ``ignored`` where the targets have it [N, ...], and the number of

@@ -41,7 +41,7 @@ def loss_function(task: Losses, loss: SampleLoss = "true-label") -> Function:
     It is computed in double precision, where the logits of sure samples still differ.
 
     Raises:
-        UnknownNameError: If there is no such loss; names the nearest.
+        UnknownNameError: If the loss is unknown; with the nearest name.
         InputError: When it is called, if targets are missing or the samples are summed.
     """
     if not callable(loss) and loss not in _NAMES:

@@ -17,7 +17,7 @@ class Solution:
 
     Attributes:
         vector: s, one tensor for each parameter.
-        solver: What computed it.
+        solver: The solver that computed it.
         curvature: The matrix C.
         damping: λ, what was added to the diagonal of C.
         effective_damping: λ and the weight decay together.
@@ -30,7 +30,7 @@ class Solution:
             smallest there is, exact for dense solvers; None if none was estimated.
         seconds: How long it took.
         excluded: Trainable parameters that take no part, for which s is 0 or has no entry.
-        note: What else there is to know; may be empty.
+        note: A remark; may be empty.
     """
 
     vector: Vector

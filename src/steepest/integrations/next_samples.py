@@ -66,7 +66,7 @@ class NextSamples:
         self.folder = Path(folder)
         self.selection: Selection | None = None
         self._pool, self._k, self._strategy, self._options = pool, k, strategy, options
-        self._open(None, {}).close()  # What cannot be used shows now, and not after training.
+        self._open(None, {}).close()  # Raises errors now rather than after training.
 
     def labelled(self) -> tuple[list[SampleId], list[Label]]:
         """Return the ids and labels of all labelled samples, whoever labelled them."""

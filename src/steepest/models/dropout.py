@@ -58,7 +58,7 @@ def register_net(name: str, kind: Callable[..., nn.Module], summary: str) -> Non
     Args:
         name: Name of the model.
         kind: Its class, which takes ``classes``, ``channels`` and ``dropout``.
-        summary: What building it does, for the list of models.
+        summary: The effect of the wrapper, for the list of models.
     """
 
     def build(

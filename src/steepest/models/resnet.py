@@ -146,11 +146,11 @@ class ResNet(nn.Module):
     Every layer has the first weights that its own type draws.
 
     Args:
-        block: What the stages are made of; its expansion multiplies the channels.
+        block: The block of the stages; its expansion multiplies the channels.
         depths: Blocks of each stage.
         classes: The number of classes.
         channels: The number of input channels.
-        stem: What comes before the stages.
+        stem: The layers before the stages.
         layers: For images or for volumes.
         dropout: How likely activations are dropped, and where.
 

@@ -98,7 +98,7 @@ def check_found(reached: Collection[nn.Parameter], samples: int) -> None:
     """Raise if no parameter got a gradient from any loss, though they lead back to something.
 
     Raises:
-        ModelError: Says what gradients may have gone to.
+        ModelError: Naming the likely destination of the gradients.
     """
     if samples and not reached:
         raise ModelError(

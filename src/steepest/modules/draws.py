@@ -248,7 +248,7 @@ class Tail:
     """Layers that are called one after the other.
 
     Args:
-        start: What the first one reads [N, ...].
+        start: The input of the first one [N, ...].
         links: The layers, each with how it views what the one before it made.
         end: How the logits view what the last one made.
     """

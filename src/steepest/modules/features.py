@@ -35,7 +35,7 @@ class Features:
 
     Attributes:
         logits: [N, C], or [N, C, ...] for dense outputs.
-        penultimate: What the head reads [N, D]; where that is a map, the mean over its positions,
+        penultimate: The input of the head [N, D]; where that is a map, the mean over its positions,
             and where it is a sequence, over those that reach the logits: padding does not.
         maps: The outputs of the blocks, each [N, C, ...]; empty unless asked for.
     """

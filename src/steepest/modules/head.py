@@ -41,7 +41,7 @@ def find_penultimate(model: nn.Module, inputs: Inputs) -> str:
         A name for ``model.get_submodule``; empty if the model itself is such a layer.
 
     Raises:
-        ModelError: If there is no one such layer; says the remedy.
+        ModelError: If there is not exactly one such layer; with the remedy.
     """
     model = getattr(model, "_orig_mod", model)
     declared = declared_layers(model, "head_layers")

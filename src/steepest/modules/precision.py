@@ -101,7 +101,7 @@ def allowed(least: float, coarseness: float) -> float:
     """Return how far two computations of the same may differ, as a part of it.
 
     Args:
-        least: What is allowed in any case.
+        least: The error allowed in any case.
         coarseness: Of the numbers that they are computed with.
     """
     return max(least, min(_MOST, _STEPS * coarseness))

@@ -68,7 +68,7 @@ def classifies_tokens(run: Callable[[Inputs], Any], inputs: Inputs) -> bool:
     try:
         logits = logits_of(run(take(inputs, slice(0, 1))))
     except ModelError:
-        return False  # What is wrong is said where the batch is measured.
+        return False  # The error is raised where the batch is measured.
     length = mask.shape[1]
     if logits.ndim == 3 and logits.shape[1] == length != logits.shape[2]:
         raise ModelError(

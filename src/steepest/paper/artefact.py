@@ -23,8 +23,8 @@ class Findings:
         rows: One measured or published number each. Columns of their own say what it is about
             (``data``, ``method``, ``labels``, ``cycle`` ...); ``ours``, ``sd``, ``n``, ``seeds``,
             ``paper``, ``difference`` and ``source`` are in all artefacts. Rows become the CSV.
-        notes: What a reader has to know, a sentence each.
-        missing: What is not there, and what to do about it, a sentence each.
+        notes: Remarks for the reader, a sentence each.
+        missing: The missing parts and their remedies, a sentence each.
         more: Anything else that ``show`` needs, as plain tables and lists.
     """
 
@@ -39,7 +39,7 @@ class Artefact(ABC):
 
     Attributes:
         name: The name users type; set by the ``artefact`` decorator.
-        title: What it shows, in a line.
+        title: Its title, in one line.
         paper: Its place in the paper, such as ``"Table 1"``.
         aliases: Other names that users may type.
     """

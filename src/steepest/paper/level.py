@@ -51,7 +51,8 @@ class Setting:
         set: What is changed in it.
         variant: The variant in use.
         seeds: How many seeds, where it is not the level's number.
-        stand_in: What stands in for the paper's data, in words; empty for the data themselves.
+        stand_in: A description of the substitute for the paper's data; empty for the data
+            themselves.
         same_as: The experiment whose runs are taken instead of own ones.
         options: Options by strategy that differ from the level's here.
     """

@@ -109,7 +109,7 @@ def make_missing(
 
     Args:
         work: Says what is there; its ``problems`` are filled in.
-        artefacts: What is to be made.
+        artefacts: The artefacts to make.
         jobs: Runs side by side; None picks a number for the machine.
         command: The command as typed, kept with the runs.
 

@@ -30,4 +30,4 @@ class Need:
 
 
 NEEDS: Registry[Callable[[], tuple[Need, ...]]] = Registry("artefact", "steepest.paper.artefacts")
-"""What each artefact needs, by its name."""
+"""The runs that each artefact needs, by its name."""

@@ -111,12 +111,12 @@ class Entry:
     """An artefact that has its page, as the index names it.
 
     Attributes:
-        name: What users type.
-        title: What it shows.
+        name: Its name on the command line.
+        title: Its title.
         paper: Its place in the paper.
         state: Whether all of it is there.
         runs: How many runs are behind it.
-        command: What made it.
+        command: The command that made it.
     """
 
     name: str

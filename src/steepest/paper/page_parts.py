@@ -23,7 +23,7 @@ class TablePart:
         title: Its caption.
         header: Names of the columns.
         rows: Cells as text; the first of each heads its row.
-        note: What to know about it; may be empty.
+        note: A remark; may be empty.
     """
 
     title: str

@@ -45,7 +45,7 @@ def produce(
     same call resumes where it stopped.
 
     Args:
-        artefacts: What to make.
+        artefacts: The artefacts to make.
         work: Where, at which size, and from what.
         jobs: Runs side by side; None picks a number for the machine.
         command: The command as typed, kept with the results.

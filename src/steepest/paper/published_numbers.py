@@ -127,7 +127,7 @@ def row(
     Args:
         about: Columns of its own.
         values: The measurements by seed; may be empty.
-        number: What is published.
+        number: The published number.
         comparable: Whether ours was measured on the data that the paper's was.
     """
     measured = list(values.values())

@@ -20,7 +20,7 @@ def examples_of(
         work: Holds the data.
         run: Whose data set.
         ids: The samples.
-        purpose: What their labels are read for; None leaves them sealed.
+        purpose: The purpose of reading their labels; None leaves them sealed.
     """
     data = work.data(run)
     images = take(data.train_images, [int(name) for name in ids])

@@ -33,7 +33,7 @@ class Losses:
     positions, whatever their number.
 
     Attributes:
-        ignored: What a target says where no class is known; None if every position has one.
+        ignored: The target where no class is known; None if every position has one.
     """
 
     ignored: ClassVar[int | None] = None
@@ -123,7 +123,7 @@ def _import_task(name: str) -> type[Task]:
     """Import a task of the user's own.
 
     Raises:
-        InputError: If there is no such class, or it lacks what a task has.
+        InputError: If there is no such class, or it is not a complete task.
     """
     base: type[Task] = Task  # type: ignore[type-abstract]
     found = import_own_class("task", name, base, "steepest.tasks.Task")

@@ -23,7 +23,7 @@ class Classification(Task):
     Attributes:
         classes: The number of classes.
         label_smoothing: The share of each target that is spread evenly over all classes.
-        class_weights: What each sample's loss is multiplied by, according to its class [C].
+        class_weights: The factor of each sample's loss, by its class [C].
 
     Raises:
         InputError: If an option is out of range.

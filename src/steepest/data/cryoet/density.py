@@ -26,7 +26,7 @@ def gaussian_density(
 
     Args:
         places_angstrom: Coordinates in the order z, y, x [A, 3].
-        masses: What each weighs [A].
+        masses: The mass of each [A].
         sigma_angstrom: Standard deviation of the Gaussian.
         size: Side of the box.
         voxel_angstrom: Side of a voxel.

@@ -35,7 +35,7 @@ def check_room(folder: Path, needed_bytes: int) -> None:
     """Raise if a folder's disk has less room than is needed.
 
     Raises:
-        DataError: Says how much is needed and how much there is.
+        DataError: With the space needed and the space left.
     """
     free = shutil.disk_usage(folder).free
     if needed_bytes > free:
@@ -50,8 +50,8 @@ def explain_write_error(path: Path, error: OSError, kept: str = "") -> DataError
 
     Args:
         path: The file.
-        error: What the system said.
-        kept: What is left of the work so far, for the message.
+        error: The system's error.
+        kept: The part of the work that is kept, for the message.
     """
     aside = f" ({kept})" if kept else ""
     if error.errno in _FULL:
@@ -123,7 +123,7 @@ def count_megabytes(
     Args:
         progress: Where it is shown.
         description: The work in progress.
-        total_bytes: How much there is; None if nobody knows.
+        total_bytes: The total size; None if unknown.
         done_bytes: How much was done before.
     """
     text = f"{description} (MB)" if total_bytes is not None else f"{description} (MB, size unknown)"

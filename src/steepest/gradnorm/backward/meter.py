@@ -28,7 +28,7 @@ class Meter:
         observer: Looks on, if given.
 
     Attributes:
-        phase: What arriving gradients are for.
+        phase: The purpose of arriving gradients.
         squares: The squared norms [N] found so far, by parameter.
         missed: The parameters that this cannot speak for.
     """

@@ -19,7 +19,7 @@ class Outer(Share):
     """Gradients Σ_t g_t a_tᵀ over positions t, group by group.
 
     Args:
-        a: What the weight is multiplied with [N, G, T, K].
+        a: The factor of the weight [N, G, T, K].
         g: The gradient of the result [N, G, T, O].
         shape: The weight's shape, [G · O, K] when flattened.
         transposed: Whether the weight is [K, O] instead.

@@ -118,7 +118,7 @@ class Routes:
 
         Args:
             key: Describes the layer, its shapes, precision and device, for the clock.
-            costs: What each route costs; the unit does not matter.
+            costs: The cost of each route; the unit does not matter.
             run: Takes a route, for the clock.
             scratch: Tells the numbers that a route writes down for one sample; none if left out.
         """

@@ -19,7 +19,7 @@ class Lookup(Share):
 
     Args:
         ids: Which rows [N, T].
-        gradients: What each use adds to its row [N, T, D].
+        gradients: The gradient that each use adds to its row [N, T, D].
         shape: [rows, D].
         skipped: A row that gets no gradient.
     """

@@ -185,7 +185,7 @@ class Use:
 
 
 _NOT_COVERED = (NotImplementedError, RuntimeError, IndexError, KeyError, TypeError, ValueError)
-"""Raised by a rule for a call that it does not support."""
+"""Errors raised by a rule for a call that it does not support."""
 
 
 class _Differentiated:

@@ -54,10 +54,10 @@ def find_backbone(name: str = DEFAULT, kind: Kind | None = None) -> Backbone:
             ``torchvision:NAME``, ``open-clip:NAME/TAG``, ``hf:ORG/NAME`` or
             ``sentence-transformers:NAME``; a file of weights, by itself or behind ``NAME@``; or
             ``package.module:function`` for one of the user's own.
-        kind: What it is to look at, for nets that look at images and text; images by default.
+        kind: The kind of its inputs, for nets of images and text; images by default.
 
     Raises:
-        UnknownNameError: If there is none of that name; says the nearest.
+        UnknownNameError: If the name is unknown; with the nearest.
         InputError: If what it needs is not installed, or cannot be used.
     """
     found = _find(name, kind)

@@ -122,7 +122,7 @@ def influences_along(
         model: The one that the directions belong to; left unchanged.
         task: Whose losses are meant.
         candidates: R samples; with targets for directions of ``"true-label"``.
-        directions: What ``find_directions`` returned.
+        directions: The result of ``find_directions``.
         progress: Updated after each pass.
     """
     ordered = list(directions)

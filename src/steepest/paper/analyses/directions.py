@@ -138,7 +138,7 @@ def make_curvature(
         weight_decay: On the diagonal.
 
     Raises:
-        UnknownNameError: If there is no such curvature.
+        UnknownNameError: If the curvature is unknown.
     """
     if name == "gauss-newton":
         return gauss_newton(model, task, learnt, weight_decay=weight_decay)

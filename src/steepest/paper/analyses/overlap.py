@@ -42,7 +42,7 @@ class Overlap:
         k: Samples chosen, K.
         candidates: Samples to choose from, R.
         overlap: How many of the chosen are among the K of highest norm; None without a choice.
-        chance: What an unrelated choice would have, K² / R.
+        chance: The expected overlap of an unrelated choice, K² / R.
         chance_sd: The standard deviation of that.
         reason: Why there is no choice; empty if there is one.
     """
@@ -67,7 +67,7 @@ def oracle_norms(
     Args:
         model: Left unchanged.
         task: Whose training loss is meant.
-        candidates: R samples with the labels that nobody else may see.
+        candidates: R samples with labels that are hidden elsewhere.
         progress: Updated after each batch.
     """
     found = sample_norms(model, task, candidates, ["true-label"], NORMS, progress=progress)

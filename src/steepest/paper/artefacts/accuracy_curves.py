@@ -44,7 +44,7 @@ class CurveSet:
         strategies: The paper's methods.
         beside: Strategies that the paper does not have, shown where they are found.
         full: The experiment with all labels; empty if there is none.
-        words: What is measured.
+        words: The name of the metric.
     """
 
     data: str
