@@ -62,12 +62,12 @@ def score_in_child(job: Job, model: nn.Module, pool: Tensor) -> tuple[npt.NDArra
     """Score a pool on the CPU in another process, and once more with safer instructions.
 
     Args:
-        job: What to do.
+        job: The job to run.
         model: Its weights are handed over.
         pool: Samples [N, ...].
 
     Returns:
-        Norms [N], and what a reader of the numbers must know.
+        Norms [N], and a note for the reader of the numbers.
 
     Raises:
         ChildError: If the process did not finish.

@@ -76,7 +76,7 @@ class CycleBench:
         """Measure everything.
 
         Args:
-            after_each: Called with what is known after each strategy.
+            after_each: Called with the results so far after each strategy.
 
         Raises:
             InputError: If a run's folder holds something else, or cannot be written.

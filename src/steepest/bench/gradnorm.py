@@ -76,7 +76,7 @@ class GradnormBench:
     """Measures all that the settings name, and can report the results so far at any moment.
 
     Args:
-        settings: What to measure.
+        settings: The measurements to make.
         progress: Shows how far it is.
         clock: Replaces the device's own clock.
     """

@@ -18,7 +18,7 @@ class Measurement:
     Attributes:
         contender: Its name.
         status: How it went.
-        note: What to know of it, or why there are no numbers.
+        note: A remark, or why there are no numbers.
         samples: Samples per call.
         calls: Calls per timing.
         round_seconds: Seconds per sample in each round.

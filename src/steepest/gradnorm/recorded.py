@@ -77,7 +77,7 @@ class Recorder:
         self._recordings.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all recordings: what they measure is measured in another way from now on."""
+        """Forget all recordings: their measurements are made in another way from now on."""
         self._recordings.clear()
 
 
@@ -87,7 +87,7 @@ class Recording:
     Args:
         inputs: A batch of the form that it will be given.
         step: Measures it.
-        state: What the model was like.
+        state: The state of the model at that time.
     """
 
     def __init__(self, inputs: Inputs, step: Step, state: object) -> None:

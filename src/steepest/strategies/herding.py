@@ -89,7 +89,7 @@ def herd(
     Args:
         pool: The candidates, in their own order that the seed and their ids decide.
         rows: Their features [N, D]; written over.
-        weights: What covering each is worth [N].
+        weights: The value of covering each [N].
         k: How many to choose.
         known: Features of labelled samples [N_L, D]; None if there are none.
         reach: How many times its share of the candidates each label stands for.
@@ -110,7 +110,7 @@ def standard_weights(weights: Tensor, power: float = 1.0) -> Tensor:
 
     Args:
         weights: Those that can be negative, such as margins, are counted from the lowest.
-        power: What they are raised to.
+        power: Their exponent.
     """
     lowest = float(weights.min())
     weights = weights - lowest if lowest < 0 else weights

@@ -37,7 +37,7 @@ class Stochastic(Scorer):
     Attributes:
         of: The strategy whose score s is meant: any that gives every sample one.
         of_options: The options of that strategy.
-        kind: What the noise is added to.
+        kind: The value to which the noise is added.
         beta: How much the score counts: large is the plain top k, small an even draw.
     """
 
@@ -50,7 +50,7 @@ class Stochastic(Scorer):
         super().__post_init__()
         if not (1e-9 <= self.beta <= 1e9 and math.isfinite(self.beta)):
             raise InputError(f"stochastic: beta must be between 1e-9 and 1e9, not {self.beta}")
-        _ = self.scorer  # Made here, so that what is wrong with it is said at once.
+        _ = self.scorer  # Made here, so that its errors are raised early.
 
     @cached_property
     def scorer(self) -> Scorer:

@@ -1,1 +1,1 @@
-"""Ways to a batch's gradient norms, and what they are measured against: one file each."""
+"""Ways to compute a batch's gradient norms, one file each."""

@@ -18,7 +18,7 @@ class Step:
     Attributes:
         run: Does the work once. Returns the norms [samples], or None if it makes none.
         samples: How many samples one run covers.
-        note: What a reader of the numbers must know.
+        note: A note for the reader of the numbers.
         tell: Returns more to know of it, once it has run.
         holds_memory: Whether it keeps its memory between runs, so that its peak is that of
             making it ready.

@@ -68,7 +68,7 @@ def _runner(case: Case, model: Any, read: Callable[[], Tensor]) -> Callable[[], 
 
 
 def _adapt(case: Case) -> tuple[Case, str]:
-    """Return a case whose model Opacus accepts, and what was changed for it."""
+    """Return a case with a model that Opacus accepts, and the changes made for it."""
     adapted, replaced = with_stand_ins(case.model)
     check_same_function(case.model, adapted, case.inputs[:2])
     notes = [f"{replaced} by equal layers that Opacus accepts"] if replaced else []

@@ -52,7 +52,7 @@ class Download:
     Attributes:
         url: Where it comes from.
         path: Where it goes; a ``.part`` beside it holds what has come.
-        wanted: The expected size and checksum.
+        wanted: The expected size and checksum, if known.
         patience: When to give up.
         progress: Where the bytes are shown.
         tell: Takes a line about anything unusual.

@@ -35,7 +35,7 @@ class Rules:
     Attributes:
         folder: The loop.
         pool: Its samples.
-        background: The class of pixels that nobody painted; None leaves them unknown.
+        background: The class of unpainted pixels; None leaves them unknown.
         disagreement: ``"refuse"`` or ``"majority"``, where annotators differ.
         drawn: Labels of masks by annotation and time, so that no mask is drawn twice.
     """
@@ -87,7 +87,7 @@ def ingest_export(
 
     Raises:
         InputError: If the file cannot be used; the pool is then unchanged.
-        PoolError: If it contradicts what is on record; the pool is then unchanged.
+        PoolError: If it contradicts the records; the pool is then unchanged.
     """
 
     def read(pool: ProjectPool) -> list[Answer]:
@@ -167,7 +167,7 @@ def _person(annotation: Json) -> str:
 def _settle(
     sample: SampleId, votes: Sequence[tuple[Json, Json]], rules: Rules, source: str
 ) -> Answer | None:
-    """Return what several annotations say together, or None if they say nothing."""
+    """Return the combined label of several annotations, or None if they have none."""
     labels: list[tuple[str, Label, Any]] = []
     skips: list[str] = []
     for task, annotation in votes:

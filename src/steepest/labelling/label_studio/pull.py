@@ -21,7 +21,7 @@ class Reading:
 
     Attributes:
         relabel: Whether labels that did not come from Label Studio may be replaced.
-        background: The class of pixels that nobody painted.
+        background: The class of unpainted pixels.
         disagreement: ``"refuse"`` or ``"majority"``, where annotators differ.
         drawn: Masks that were drawn before.
     """
@@ -33,7 +33,7 @@ class Reading:
 
 
 def pull(folder: LoopFolder, project: Project, reading: Reading) -> Ingested:
-    """Bring the pool to what the project says: new, edited, skipped and deleted annotations.
+    """Update the pool from the project: new, edited, skipped and deleted annotations.
 
     A label that came from Label Studio follows its annotation. What came from elsewhere is
     replaced only if that is allowed.

@@ -1,4 +1,4 @@
-"""Send picks to Label Studio; what exists already is skipped."""
+"""Send picks to Label Studio; existing tasks are skipped."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ Task = dict[str, Any]
 
 @dataclass(frozen=True)
 class Pick:
-    """One sample that people are asked about.
+    """One sample to be labelled.
 
     Attributes:
         id: The sample.

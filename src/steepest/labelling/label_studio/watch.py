@@ -20,7 +20,7 @@ class Turn:
 
     Attributes:
         pushed: New tasks.
-        pulled: What came of the annotations; None if they could not be taken in.
+        pulled: The result of the pull; None if it failed.
         problem: Why not.
     """
 

@@ -38,8 +38,8 @@ class Plan:
         generator_steps: Steps of the autoencoder before each of the discriminator.
         decay: The factor of the learning rate at milestones.
         decay_every: After so many iterations; 0 is never.
-        separate_norm: Whether batch normalisation sees each pool by itself. It then takes away what
-            all images of a pool have in common, and with it what tells the pools apart.
+        separate_norm: Whether batch normalisation sees each pool separately. It then removes the
+            mean of each pool, and with it the difference between the pools.
         amp: Whether to compute in bfloat16 where it is safe, on GPUs.
     """
 

@@ -128,7 +128,7 @@ def fit_loss_head(
 
     Args:
         head: On the device of the means.
-        means: What it reads of each sample [N, sum of channels].
+        means: Its inputs for each sample [N, sum of channels].
         losses: Of each sample [N].
         epochs: Passes over the samples.
         batch_size: Samples in one step.

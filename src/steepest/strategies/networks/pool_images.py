@@ -33,7 +33,7 @@ class Scaling:
     Attributes:
         low: The smallest value of each channel [C, 1, ...].
         high: The largest.
-        size: What images are resized to.
+        size: The size of resized images.
     """
 
     low: Tensor
@@ -110,7 +110,7 @@ def fit_scaling(pools: Sequence[PoolView], longest: int | None, dtype: torch.dty
     Args:
         pools: The images; the same ones are looked at whatever the order of a pool.
         longest: Pixels of the longest side at most; by default 64, and 32 for volumes.
-        dtype: What the images are wanted in.
+        dtype: The dtype of the images.
 
     Raises:
         InputError: If the samples are no images.
