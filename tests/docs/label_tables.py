@@ -38,7 +38,7 @@ def label_settings() -> str:
 def _actions() -> list[argparse.Action]:
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser)
-    return parser._actions
+    return [action for action in parser._actions if action.help is not argparse.SUPPRESS]
 
 
 def _words(action: argparse.Action) -> str:
