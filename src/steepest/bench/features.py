@@ -23,6 +23,7 @@ from steepest.core.devices import usable_cores
 from steepest.core.progress import Progress
 from steepest.core.seeds import generator
 from steepest.data.folder import walk_images
+from steepest.data.image_decoding import IMAGE_FORMATS
 from steepest.features import folder_features
 from steepest.features.passes import usual_batch_size
 from steepest.models.backbones import Backbone, find_backbone
@@ -196,7 +197,7 @@ class _Photographs(Dataset[Tensor]):
         return len(self._paths)
 
     def __getitem__(self, place: int) -> Tensor:
-        with Image.open(self._paths[place]) as opened:
+        with Image.open(self._paths[place], formats=IMAGE_FORMATS) as opened:
             prepared: Tensor = self._prepare(opened.convert("RGB"))
         return prepared
 
