@@ -37,7 +37,7 @@ def odd():
     return net()[0], cropped
 """
 SETTINGS = [
-    "model.name=backbone:mynets:net", "strategy.name=margin", "loop.initial=60", "loop.k=10",
+    "model.name=backbone:ownnets:net", "strategy.name=margin", "loop.initial=60", "loop.k=10",
     "loop.cycles=2", "loop.init=cold", "training.method=fine-tune", "training.epochs=2",
     "training.optimizer=adam", "training.lr=1e-3", "training.schedule=constant",
 ]  # fmt: skip
@@ -45,19 +45,19 @@ SETTINGS = [
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    (tmp_path / "mynets.py").write_text(OWN)
+    (tmp_path / "ownnets.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(__import__("sys").modules, "mynets", raising=False)
+    monkeypatch.delitem(__import__("sys").modules, "ownnets", raising=False)
 
 
-def build(name="backbone:mynets:net", channels=3, **options):
+def build(name="backbone:ownnets:net", channels=3, **options):
     shape = ((0.4, 0.5, 0.6)[:channels], (0.2, 0.3, 0.4)[:channels])
     return build_on_backbone(name, *shape, 5, channels, 1, options)
 
 
 def test_images_reach_the_net_as_its_own_preparation_makes_them(own):
     pixels = np.random.default_rng(0).integers(0, 256, (2, 12, 12, 3), dtype=np.uint8)
-    net = find_backbone("mynets:net")
+    net = find_backbone("ownnets:net")
     wanted = net.features([net.prepare(Image.fromarray(one)) for one in pixels])
     model = build()
     x = normalise(torch.from_numpy(pixels).permute(0, 3, 1, 2), (0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
@@ -88,9 +88,9 @@ def test_an_experiment_tunes_the_whole_net_from_a_probe_and_resumes(own, tmp_pat
 
 def test_what_does_not_fit_is_refused_in_one_line(own):
     with pytest.raises(InputError, match="1 or 3 channels"):
-        build_on_backbone("backbone:mynets:net", (0.0,) * 4, (1.0,) * 4, 5, 4, 0, {})
+        build_on_backbone("backbone:ownnets:net", (0.0,) * 4, (1.0,) * 4, 5, 4, 0, {})
     with pytest.raises(ModelError, match="does more to an image"):
-        build("backbone:mynets:odd")
+        build("backbone:ownnets:odd")
     with pytest.raises(UnknownNameError, match="side"):
         build(sid=32)
     with pytest.raises(InputError, match="8 pixels"):

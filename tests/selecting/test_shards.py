@@ -125,7 +125,7 @@ def test_what_does_not_make_a_whole_is_refused(model, pool):
     ):
         with pytest.raises(InputError, match=f"shard 2/3 was scored with {what}"):
             merge([first, part_of(model, pool, "2/3", **changes), third])
-    with pytest.raises(InputError, match=r"shard 2/3 was scored with pool .* what is read"):
+    with pytest.raises(InputError, match=r"shard 2/3 was scored with pool .* values read"):
         merge([first, part_of(model, pool / 2, "2/3"), third])
     elsewhere = replace(second.conditions, device="NVIDIA H200")
     with pytest.raises(InputError, match=r"with device 'NVIDIA H200'.*devices of one kind"):
